@@ -1,0 +1,190 @@
+//! The one way to the Kubernetes API: every client carries the same limits, time-outs and guard.
+
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::{HeaderValue, Method, Request, Response, header};
+use kernel::Guard;
+use kube::client::{Body, ClientBuilder};
+use kube::{Client, Config};
+use tokio::sync::Semaphore;
+use tower::buffer::Buffer;
+use tower::{BoxError, Layer, Service, ServiceExt};
+
+use crate::metrics::{ApiCall, Metrics};
+
+/// Calls that hang longer are given up; watches only until their answer begins.
+const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+/// A refused call is repeated this often, after the pause the server asks for, at most `RETRY_PAUSE`.
+const RETRIES: u32 = 2;
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
+
+type Wire = Buffer<Request<Body>, BoxFuture<'static, Result<Response<Body>, BoxError>>>;
+
+/// Makes clients for features, all on one connection pool and under one bound.
+#[derive(Clone)]
+pub struct Clients {
+    wire: Wire,
+    namespace: String,
+    in_flight: Arc<Semaphore>,
+    metrics: Metrics,
+}
+
+impl Clients {
+    /// A pool to the cluster of `config`, with at most `max_in_flight` calls at once.
+    pub fn new(mut config: Config, max_in_flight: usize, metrics: Metrics) -> Result<Self, kube::Error> {
+        // The default retry holds a slot for minutes; ours is short and lives in `Guarded`.
+        config.default_retry = false;
+        config.connect_timeout = Some(Duration::from_secs(5));
+        config.write_timeout = Some(CALL_TIMEOUT);
+        let namespace = config.default_namespace.clone();
+        let service = ClientBuilder::try_from(config)?.build();
+        let service = tower::service_fn(move |request| {
+            let client = service.clone();
+            async move { client.send(request).await.map_err(BoxError::from) }
+        });
+        Ok(Self {
+            wire: Buffer::new(service.boxed(), 1024),
+            namespace,
+            in_flight: Arc::new(Semaphore::new(max_in_flight)),
+            metrics,
+        })
+    }
+
+    /// The client of one feature. Its writes are refused while one of `guards` does not hold.
+    pub fn client(&self, feature: &str, guards: Vec<Guard>) -> Client {
+        let agent = format!("pontoon/{} ({feature})", env!("CARGO_PKG_VERSION"));
+        let layer = GuardLayer(Policy {
+            feature: feature.to_owned(),
+            agent: HeaderValue::from_str(&agent).expect("features have plain names"),
+            guards,
+            in_flight: self.in_flight.clone(),
+            metrics: self.metrics.clone(),
+        });
+        Client::new(layer.layer(self.wire.clone()), self.namespace.clone())
+    }
+
+    /// A client for what is no effect of a pass: leases, events, reviews.
+    pub fn unguarded(&self, purpose: &str) -> Client {
+        self.client(purpose, Vec::new())
+    }
+}
+
+#[derive(Clone)]
+struct Policy {
+    feature: String,
+    agent: HeaderValue,
+    guards: Vec<Guard>,
+    in_flight: Arc<Semaphore>,
+    metrics: Metrics,
+}
+
+struct GuardLayer(Policy);
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guarded<S>;
+    fn layer(&self, inner: S) -> Guarded<S> {
+        Guarded { inner, policy: self.0.clone() }
+    }
+}
+
+struct Guarded<S> {
+    inner: S,
+    policy: Policy,
+}
+
+impl<S> Service<Request<Body>> for Guarded<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = BoxError;
+    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        Poll::Ready(Ok(())) // readiness of the wire is awaited per call, within the bound
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        Box::pin(send(self.inner.clone(), self.policy.clone(), request))
+    }
+}
+
+/// A body can be sent once, so what may be repeated is kept as bytes.
+async fn send<S>(wire: S, policy: Policy, request: Request<Body>) -> Result<Response<Body>, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    let verb = verb(&request);
+    let (mut parts, body) = request.into_parts();
+    parts.headers.insert(header::USER_AGENT, policy.agent.clone());
+    let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+    let mut attempt = 0;
+    loop {
+        let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
+        let answer = once(wire.clone(), &policy, verb, request).await;
+        let pause = match &answer {
+            Ok(response) if response.status() == 429 => Some(retry_after(response)),
+            // No answer, so a read may be repeated; a write may have happened.
+            Err(error) if is_read(verb) && !error.is::<kernel::Deposed>() => Some(Duration::from_millis(100)),
+            Ok(_) | Err(_) => None,
+        };
+        match pause {
+            Some(pause) if attempt < RETRIES && verb != "watch" => {
+                attempt += 1;
+                tokio::time::sleep(pause).await;
+            }
+            _ => return answer,
+        }
+    }
+}
+
+async fn once<S>(wire: S, policy: &Policy, verb: &'static str, request: Request<Body>) -> Result<Response<Body>, BoxError>
+where
+    S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Send + 'static,
+    S::Future: Send,
+{
+    let _slot = policy.in_flight.acquire().await?;
+    if !is_read(verb) {
+        // Asked last, after every wait: a deposed leader sends nothing.
+        policy.guards.iter().try_for_each(Guard::check)?;
+    }
+    policy.metrics.api_in_flight.inc();
+    let answer = tokio::time::timeout(CALL_TIMEOUT, wire.oneshot(request)).await;
+    policy.metrics.api_in_flight.dec();
+    let result = match &answer {
+        Ok(Ok(response)) if response.status().is_success() => "2xx".to_owned(),
+        Ok(Ok(response)) => response.status().as_u16().to_string(),
+        Ok(Err(_)) => "unreachable".to_owned(),
+        Err(_) => "timeout".to_owned(),
+    };
+    let call = ApiCall { feature: policy.feature.clone(), verb, result };
+    policy.metrics.api_calls.get_or_create(&call).inc();
+    answer.map_err(|_| format!("no answer within {} s", CALL_TIMEOUT.as_secs()))?
+}
+
+fn retry_after<B>(response: &Response<B>) -> Duration {
+    let seconds = response.headers().get(header::RETRY_AFTER);
+    let seconds = seconds.and_then(|value| value.to_str().ok()?.parse().ok());
+    seconds.map_or(Duration::from_millis(200), Duration::from_secs).min(RETRY_PAUSE)
+}
+
+fn is_read(verb: &str) -> bool {
+    matches!(verb, "get" | "watch")
+}
+
+fn verb<B>(request: &Request<B>) -> &'static str {
+    match *request.method() {
+        Method::GET if request.uri().query().is_some_and(|query| query.contains("watch=true")) => "watch",
+        Method::GET | Method::HEAD => "get",
+        Method::POST => "create",
+        Method::PUT => "update",
+        Method::PATCH => "patch",
+        Method::DELETE => "delete",
+        _ => "other",
+    }
+}

@@ -1,0 +1,544 @@
+//! Runs passes for the objects of one kind: as many at once as allowed, never two for one object.
+
+use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use kernel::{Backoff, Class, ObjectKey, Progress, SharedClock, spread};
+use kube::Client;
+use parking_lot::Mutex;
+use serde::de::DeserializeOwned;
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tracing::Instrument;
+
+use crate::events::{Events, Note};
+use crate::hub::{Change, Followed, Hub, Watch, WatchKey};
+use crate::metrics::{ByController, ByResult, Depth, Metrics, OfController, Outcome};
+use crate::pass::{Pass, Slot, reference};
+use crate::queue::{Cause, Next, Queue, Taken};
+use crate::stored::{Malformed, Stored};
+use crate::{Classified, Kind, Tasks};
+
+/// Share by which resyncs are spread around their period.
+const SPREAD: f64 = 0.1;
+/// Passes that may wait outside their slot, for each slot.
+const PARKED_PER_SLOT: usize = 16;
+
+/// What a controller does with an object of its kind.
+pub trait Reconcile: Send + Sync + 'static {
+    /// The kind as a Rust type; `serde_json::Value` for one known only at run time.
+    type Object: DeserializeOwned + Send + Sync;
+    /// What can surprise it.
+    type Error: Classified;
+
+    /// One pass: makes the outside hold what `object` says, or makes the object say why not.
+    fn reconcile(&self, object: &Self::Object, pass: &mut Pass) -> impl Future<Output = Result<Progress, Self::Error>> + Send;
+
+    /// An object is gone: whatever was kept for it can go too.
+    fn gone(&self, key: &ObjectKey) {
+        let _ = key;
+    }
+}
+
+/// Why a pass did not end in a [`Progress`].
+pub(crate) enum Failure {
+    Malformed(Malformed),
+    Failed { class: Class, message: String },
+    Panicked(String),
+    Deadline(Duration),
+}
+
+trait Passes: Send + Sync + 'static {
+    fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>>;
+    fn gone(&self, key: &ObjectKey);
+}
+
+struct Typed<R>(R);
+
+impl<R: Reconcile> Passes for Typed<R> {
+    fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>> {
+        Box::pin(async move {
+            let object: R::Object = pass.object.parse(&pass.kind).map_err(Failure::Malformed)?;
+            let ended = self.0.reconcile(&object, pass).await;
+            ended.map_err(|error| Failure::Failed { class: error.class(), message: crate::error::chain(&error) })
+        })
+    }
+
+    fn gone(&self, key: &ObjectKey) {
+        self.0.gone(key);
+    }
+}
+
+type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
+
+/// All that a feature says about a controller.
+#[derive(Clone)]
+pub struct ControllerSpec {
+    key: WatchKey,
+    passes: Arc<dyn Passes>,
+    follows: Vec<(WatchKey, Map)>,
+    concurrency: Option<usize>,
+    resync: Duration,
+    backoff: Backoff,
+    deadline: Duration,
+    reconcile_now: Vec<String>,
+}
+
+impl ControllerSpec {
+    /// A controller of the objects `key` names.
+    pub fn new(key: WatchKey, reconcile: impl Reconcile) -> Self {
+        Self {
+            key,
+            passes: Arc::new(Typed(reconcile)),
+            follows: Vec::new(),
+            concurrency: None,
+            resync: Duration::from_secs(300),
+            backoff: Backoff::default(),
+            deadline: Duration::from_secs(60),
+            reconcile_now: vec![kernel::RECONCILE_NOW.to_owned()],
+        }
+    }
+
+    /// Looks at the objects that `map` names whenever something that `key` names changes or goes.
+    #[must_use]
+    pub fn follow(mut self, key: WatchKey, map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static) -> Self {
+        self.follows.push((key, Arc::new(map)));
+        self
+    }
+
+    /// Looks at the owner whenever something it controls changes or goes.
+    #[must_use]
+    pub fn owns(self, key: WatchKey) -> Self {
+        let owner = self.key.kind.clone();
+        self.follow(key, move |child| {
+            let owners = child.metadata().owner_references.unwrap_or_default();
+            owners
+                .into_iter()
+                .filter(|by| by.kind == owner.kind && by.api_version == owner.api_version())
+                .map(|by| ObjectKey::of(child.key().namespace.as_deref().filter(|_| owner.namespaced), &by.name))
+                .collect()
+        })
+    }
+
+    /// Passes at once, where the operator's flag does not fit this kind.
+    #[must_use]
+    pub fn concurrency(self, concurrency: usize) -> Self {
+        Self { concurrency: Some(concurrency), ..self }
+    }
+
+    /// How often a quiet object is looked at, give or take a tenth.
+    #[must_use]
+    pub fn resync(self, resync: Duration) -> Self {
+        Self { resync, ..self }
+    }
+
+    /// How failures are repeated.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// How long one pass may take.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// An inherited annotation that means the same as `pontoon.io/reconcile-now`.
+    #[must_use]
+    pub fn also_reconcile_now(mut self, annotation: impl Into<String>) -> Self {
+        self.reconcile_now.push(annotation.into());
+        self
+    }
+
+    /// The kind it is about.
+    pub fn kind(&self) -> &Kind {
+        &self.key.kind
+    }
+}
+
+/// What the engine lends a controller.
+#[derive(Clone)]
+pub(crate) struct Surroundings {
+    pub(crate) feature: String,
+    pub(crate) client: Client,
+    pub(crate) hub: Hub,
+    pub(crate) clock: SharedClock,
+    pub(crate) metrics: Metrics,
+    pub(crate) events: Events,
+    /// Passes at once for a controller that does not say.
+    pub(crate) concurrency: usize,
+    /// True while this process may act for the feature.
+    pub(crate) leading: watch::Receiver<bool>,
+}
+
+struct State {
+    queue: Queue,
+    /// Wish and version each object had when its last pass had dealt with it.
+    settled: HashMap<ObjectKey, (u64, u64)>,
+    /// The value of reconcile-now that was served and is to be removed.
+    served: HashMap<ObjectKey, String>,
+    synced: bool,
+}
+
+/// A running controller.
+pub(crate) struct Controller {
+    spec: ControllerSpec,
+    around: Surroundings,
+    label: OfController,
+    watch: Arc<Watch>,
+    state: Mutex<State>,
+    changed: Notify,
+    slots: Arc<Semaphore>,
+    parking: Arc<Semaphore>,
+}
+
+impl Controller {
+    /// Starts following and, whenever the feature leads, runs passes; until `tasks` are stopped.
+    pub(crate) fn start(spec: ControllerSpec, around: Surroundings, tasks: &Tasks) -> Arc<Self> {
+        let primary = around.hub.follow(spec.key.clone());
+        let concurrency = spec.concurrency.unwrap_or(around.concurrency).max(1);
+        let controller = Arc::new(Self {
+            label: OfController { feature: around.feature.clone(), kind: spec.kind().kind.clone() },
+            watch: primary.watch(),
+            state: Mutex::new(State {
+                queue: Queue::new(spec.backoff),
+                settled: HashMap::new(),
+                served: HashMap::new(),
+                synced: false,
+            }),
+            changed: Notify::new(),
+            slots: Arc::new(Semaphore::new(concurrency)),
+            parking: Arc::new(Semaphore::new(concurrency * PARKED_PER_SLOT)),
+            spec,
+            around,
+        });
+        tasks.spawn(controller.clone().follow_primary(primary));
+        for (key, map) in controller.spec.follows.clone() {
+            let followed = controller.around.hub.follow(key);
+            tasks.spawn(controller.clone().follow_other(followed, map));
+        }
+        tasks.run(controller.clone().drive(tasks.child()));
+        controller
+    }
+
+    /// Asks for a pass, as a task that sweeps does.
+    pub(crate) fn wake(&self, key: &ObjectKey) {
+        self.add(key, Cause::Followed);
+    }
+
+    async fn follow_primary(self: Arc<Self>, mut objects: Followed) {
+        loop {
+            match objects.next().await {
+                Change::Apply(object) => self.saw(&object),
+                Change::Delete(object) => self.lost(object.key()),
+                Change::Synced => self.state.lock().synced = true,
+                Change::Resync => {
+                    for object in objects.store().all() {
+                        self.saw(&object);
+                    }
+                    self.state.lock().synced = objects.store().is_synced();
+                }
+            }
+        }
+    }
+
+    async fn follow_other(self: Arc<Self>, mut others: Followed, map: Map) {
+        let mut synced = false;
+        loop {
+            match others.next().await {
+                // Before that, each object has its first pass ahead anyway.
+                Change::Apply(_) if !synced => {}
+                Change::Apply(other) | Change::Delete(other) => {
+                    for key in map(&other) {
+                        self.add(&key, Cause::Followed);
+                    }
+                }
+                Change::Synced => synced = true,
+                Change::Resync => {
+                    synced = others.store().is_synced();
+                    for object in self.watch.store().all() {
+                        self.add(object.key(), Cause::Followed);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Judges news of an object against what its last pass dealt with. While a pass runs nothing is
+    /// judged: its end looks at the cache itself.
+    fn saw(&self, object: &Stored) {
+        let mut state = self.state.lock();
+        let settled = state.settled.get(object.key()).copied();
+        let cause = match settled {
+            _ if state.queue.is_running(object.key()) => return,
+            Some((wish, version)) if wish == object.wish() && version >= object.version() => return,
+            Some((wish, _)) if wish == object.wish() => Cause::Followed,
+            None if !state.synced => Cause::Resync,
+            Some(_) | None => Cause::User,
+        };
+        let now = self.now();
+        state.queue.add(object.key(), cause, now);
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn lost(&self, key: &ObjectKey) {
+        self.add(key, Cause::User); // its pass finds nothing and forgets it
+    }
+
+    fn add(&self, key: &ObjectKey, cause: Cause) {
+        let now = self.now();
+        self.state.lock().queue.add(key, cause, now);
+        self.changed.notify_one();
+    }
+
+    fn now(&self) -> Duration {
+        self.around.clock.elapsed()
+    }
+
+    /// Hands objects out to passes while the feature leads.
+    async fn drive(self: Arc<Self>, tasks: Tasks) {
+        let mut leading = self.around.leading.clone();
+        loop {
+            tokio::select! {
+                () = tasks.stopped() => return,
+                led = leading.wait_for(|leads| *leads) => if led.is_err() { return },
+            }
+            let passes = tasks.child();
+            tokio::select! {
+                () = tasks.stopped() => {}
+                _ = leading.wait_for(|leads| !*leads) => {}
+                () = self.clone().hand_out(&passes) => {}
+            }
+            passes.finish().await; // what was under way is dropped where it waited
+            self.state.lock().queue.interrupted(self.now());
+            self.count();
+        }
+    }
+
+    async fn hand_out(self: Arc<Self>, passes: &Tasks) {
+        loop {
+            let Ok(permit) = self.slots.clone().acquire_owned().await else { return };
+            let taken = self.next().await;
+            passes.spawn(self.clone().run(taken, permit));
+        }
+    }
+
+    async fn next(&self) -> Taken {
+        loop {
+            let now = self.now();
+            let (taken, due) = {
+                let mut state = self.state.lock();
+                (state.queue.take(now), state.queue.next_due())
+            };
+            if let Some(taken) = taken {
+                return taken;
+            }
+            self.count();
+            let wait = due.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
+            tokio::select! {
+                () = self.changed.notified() => {}
+                () = tokio::time::sleep(self.around.clock.real(wait)) => {}
+            }
+        }
+    }
+
+    async fn run(self: Arc<Self>, taken: Taken, permit: OwnedSemaphorePermit) {
+        let key = taken.key;
+        let Some(object) = self.watch.store().get(&key) else {
+            self.forget(&key);
+            return;
+        };
+        let slot = Slot { slots: self.slots.clone(), parking: self.parking.clone(), held: Some(permit) };
+        let mut pass = Pass {
+            id: format!("{:08x}", fastrand::u32(..)),
+            kind: self.spec.kind().clone(),
+            watch: self.watch.clone(),
+            wish: Some(object.wish()),
+            object,
+            client: self.around.client.clone(),
+            events: self.around.events.clone(),
+            clock: self.around.clock.clone(),
+            slot,
+            written: None,
+        };
+        let span = tracing::info_span!(
+            "pass", reconcileID = pass.id, feature = self.around.feature, kind = pass.kind.kind,
+            namespace = key.namespace.as_deref().unwrap_or_default(), name = &*key.name, cause = taken.cause.as_str(),
+        );
+        let began = self.now();
+        self.workers(1);
+        let ended = self.attempt(&mut pass).instrument(span.clone()).await;
+        self.workers(-1);
+        span.in_scope(|| self.tell(&pass, &ended, self.now().saturating_sub(began)));
+        self.settle(&pass, ended);
+    }
+
+    async fn attempt(&self, pass: &mut Pass) -> Result<Progress, Failure> {
+        if let Some(progress) = self.standing_orders(pass).await? {
+            return Ok(progress);
+        }
+        let work = AssertUnwindSafe(self.spec.passes.pass(pass)).catch_unwind();
+        match tokio::time::timeout(self.spec.deadline, work).await {
+            Ok(Ok(ended)) => ended,
+            Ok(Err(panic)) => Err(Failure::Panicked(said(&*panic))),
+            Err(_) => Err(Failure::Deadline(self.spec.deadline)),
+        }
+    }
+
+    /// Counts, logs and tells of how a pass ended.
+    fn tell(&self, pass: &Pass, ended: &Result<Progress, Failure>, took: Duration) {
+        let outcome = match ended {
+            Ok(Progress::Done { .. }) => "done",
+            Ok(Progress::Again) => "again",
+            Ok(Progress::Waiting { .. }) => "waiting",
+            Ok(Progress::Blocked { .. }) => "blocked",
+            Err(Failure::Malformed(_)) => "malformed",
+            Err(Failure::Failed { class, .. }) => class.as_str(),
+            Err(Failure::Panicked(_)) => "panic",
+            Err(Failure::Deadline(_)) => "deadline",
+        };
+        self.measure(outcome, ended, took);
+        match ended {
+            Ok(progress) if pass.has_written() => tracing::info!(outcome, ?progress, "pass"),
+            Ok(progress) => tracing::debug!(outcome, ?progress, "pass"),
+            Err(Failure::Failed { class: Class::Deposed | Class::Conflict, message }) => tracing::debug!(message, "pass dropped"),
+            Err(Failure::Failed { class, message }) => tracing::warn!(class = class.as_str(), error = message, "pass failed"),
+            Err(Failure::Malformed(error)) => {
+                tracing::warn!(%error, "object cannot be read");
+                pass.event(Note::warning("Malformed", error.to_string()));
+            }
+            Err(Failure::Panicked(message)) => tracing::error!(panic = message, "pass panicked"),
+            Err(Failure::Deadline(limit)) => tracing::error!(seconds = limit.as_secs(), "pass ran out of time"),
+        }
+    }
+
+    fn measure(&self, outcome: &str, ended: &Result<Progress, Failure>, took: Duration) {
+        let OfController { feature, kind } = self.label.clone();
+        let metrics = &self.around.metrics;
+        let controller = kind.to_lowercase();
+        if outcome == "panic" {
+            metrics.panics.get_or_create(&self.label).inc();
+        }
+        metrics.passes.get_or_create(&Outcome { feature, kind, outcome: outcome.to_owned() }).inc();
+        metrics.pass_seconds.get_or_create(&self.label).observe(took.as_secs_f64());
+        let result = match ended {
+            Ok(Progress::Done { recheck: None } | Progress::Blocked { .. }) => "success",
+            Ok(Progress::Done { .. } | Progress::Again | Progress::Waiting { .. }) => "requeue_after",
+            Err(_) => {
+                metrics.cr_errors.get_or_create(&ByController { controller: controller.clone() }).inc();
+                "error"
+            }
+        };
+        metrics.cr_total.get_or_create(&ByResult { controller: controller.clone(), result }).inc();
+        metrics.cr_seconds.get_or_create(&ByController { controller }).observe(took.as_secs_f64());
+    }
+
+    fn workers(&self, change: i64) {
+        let metrics = &self.around.metrics;
+        metrics.passes_in_flight.get_or_create(&self.label).inc_by(change);
+        metrics.cr_workers.get_or_create(&ByController { controller: self.label.kind.to_lowercase() }).inc_by(change);
+    }
+
+    /// Decides when the object is looked at next, from how its pass ended and what the cache holds.
+    fn settle(&self, pass: &Pass, ended: Result<Progress, Failure>) {
+        let key = pass.key();
+        let resync = spread(self.spec.resync, SPREAD, fastrand::f64());
+        let planned = match &ended {
+            Ok(Progress::Again) => Next::Now(Cause::User),
+            Ok(Progress::Done { recheck: Some(after) } | Progress::Waiting { after, .. }) => Next::After(*after, Cause::Followed),
+            Ok(Progress::Done { recheck: None } | Progress::Blocked { .. }) | Err(Failure::Malformed(_)) => {
+                Next::After(resync, Cause::Resync)
+            }
+            // Ours was stale: the cache has the news by now, or will in a moment.
+            Err(Failure::Failed { class: Class::Conflict, .. }) => Next::After(Duration::from_millis(200), Cause::User),
+            Err(_) => Next::Failed,
+        };
+        let mut state = self.state.lock();
+        let now = self.now();
+        let handled = pass.written.as_ref().map_or(pass.object.version(), |written| written.version());
+        let next = match self.watch.store().get(key) {
+            None => {
+                drop(state);
+                self.forget(key);
+                return;
+            }
+            Some(held) if held.uid() != pass.object.uid() || Some(held.wish()) != pass.wish => Next::Now(Cause::User),
+            Some(held) if held.version() > handled && planned != Next::Failed => Next::Now(Cause::Followed),
+            Some(_) => planned,
+        };
+        if let Some(wish) = pass.wish {
+            state.settled.insert(key.clone(), (wish, handled));
+        }
+        let left = pass.written.as_ref().unwrap_or(&pass.object);
+        if let (Ok(Progress::Done { .. }), Some((_, value))) = (&ended, self.order(left)) {
+            state.served.insert(key.clone(), value); // the next pass removes it: one write a pass
+            state.queue.finish(key, Next::Now(Cause::User), now, 0.0);
+        } else {
+            state.queue.finish(key, next, now, fastrand::f64());
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    fn forget(&self, key: &ObjectKey) {
+        let mut state = self.state.lock();
+        state.settled.remove(key);
+        state.served.remove(key);
+        state.queue.forget(key, self.now());
+        drop(state);
+        self.spec.passes.gone(key);
+        self.changed.notify_one();
+    }
+
+    /// The reconcile-now annotation the object carries, with its value.
+    fn order(&self, object: &Stored) -> Option<(String, String)> {
+        self.spec.reconcile_now.iter().find_map(|name| Some((name.clone(), object.annotation(name)?)))
+    }
+
+    /// What every kind obeys before its own rules: paused, and the removal of a served reconcile-now.
+    async fn standing_orders(&self, pass: &mut Pass) -> Result<Option<Progress>, Failure> {
+        let failed = |error: crate::ApiError| Failure::Failed { class: error.class(), message: error.to_string() };
+        if let Some((name, value)) = self.order(&pass.object) {
+            let served = self.state.lock().served.remove(pass.key());
+            if served.as_deref() == Some(&*value) {
+                pass.drop_annotation(&name).await.map_err(failed)?;
+                return Ok(Some(Progress::done()));
+            }
+        }
+        let paused = pass.object.annotation(kernel::PAUSED).as_deref() == Some("true");
+        if let Some(progress) = crate::paused::observe(pass, paused).await.map_err(failed)? {
+            return Ok(Some(progress));
+        }
+        Ok(None)
+    }
+
+    fn count(&self) {
+        let state = self.state.lock();
+        let metrics = &self.around.metrics;
+        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
+        for cause in Cause::ALL {
+            let OfController { feature, kind } = self.label.clone();
+            let depth = Depth { feature, kind, priority: cause.as_str() };
+            metrics.queue_depth.get_or_create(&depth).set(number(state.queue.depth(cause)));
+        }
+        let oldest = state.queue.oldest(self.now()).as_millis();
+        metrics.queue_oldest_ms.get_or_create(&self.label).set(i64::try_from(oldest).unwrap_or(i64::MAX));
+        metrics.backing_off.get_or_create(&self.label).set(number(state.queue.failing()));
+    }
+
+    /// The object as events name it, for those who speak of it outside a pass.
+    pub(crate) fn reference(&self, key: &ObjectKey) -> Option<k8s_openapi::api::core::v1::ObjectReference> {
+        self.watch.store().get(key).map(|object| reference(self.spec.kind(), &object))
+    }
+}
+
+/// What a panic said.
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+}

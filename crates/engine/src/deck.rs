@@ -1,0 +1,128 @@
+//! What a feature stands on while it runs.
+
+use std::sync::Arc;
+
+use kernel::{ClusterId, Guard, ObjectKey, SharedClock};
+use kube::Client;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::controller::{Controller, ControllerSpec, Surroundings};
+use crate::events::{Events, Note};
+use crate::{Applier, CpuPool, Hub, Kind, Metrics, Tasks};
+
+/// Everything a feature is lent. Cheap to clone.
+#[derive(Clone)]
+pub struct Deck {
+    /// The feature's name.
+    pub feature: String,
+    /// The Kubernetes API; writes only while we lead.
+    pub client: Client,
+    /// What others see of this cluster, cached.
+    pub hub: Hub,
+    /// Time.
+    pub clock: SharedClock,
+    /// Series, and the registry for more.
+    pub metrics: Metrics,
+    /// Where events go that belong to no pass.
+    pub events: Events,
+    /// Which cluster this is, to the outside.
+    pub cluster: ClusterId,
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// Cores for heavy work.
+    pub cpu: CpuPool,
+    /// Outside clients ask these before each write: our Lease, and a predecessor's if there is one.
+    pub guards: Vec<Guard>,
+    pub(crate) tasks: Tasks,
+    pub(crate) leading: watch::Receiver<bool>,
+    pub(crate) concurrency: usize,
+    pub(crate) kinds: Arc<Mutex<Vec<(String, Kind)>>>,
+}
+
+impl Deck {
+    /// Runs a controller until it is stopped or the process ends. Can be called at any time.
+    pub fn control(&self, spec: ControllerSpec) -> Running {
+        self.kinds.lock().push((self.feature.clone(), spec.kind().clone()));
+        let around = Surroundings {
+            feature: self.feature.clone(),
+            client: self.client.clone(),
+            hub: self.hub.clone(),
+            clock: self.clock.clone(),
+            metrics: self.metrics.clone(),
+            events: self.events.clone(),
+            concurrency: self.concurrency,
+            leading: self.leading.clone(),
+        };
+        let tasks = self.tasks.child();
+        let kind = (self.feature.clone(), spec.kind().clone());
+        let controller = Controller::start(spec, around, &tasks);
+        Running { controller, tasks, kind, kinds: self.kinds.clone() }
+    }
+
+    /// Runs `work` whenever this process leads: dropped when it stops leading, begun anew when it
+    /// leads again. For sweeps and batches that no single object asks for.
+    pub fn task<F, W>(&self, work: W)
+    where
+        W: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send,
+    {
+        let mut leading = self.leading.clone();
+        self.tasks.spawn(async move {
+            while leading.wait_for(|leads| *leads).await.is_ok() {
+                tokio::select! {
+                    _ = leading.wait_for(|leads| !*leads) => {}
+                    () = work() => return,
+                }
+            }
+        });
+    }
+
+    /// An applier for one concern of this feature.
+    pub fn applier(&self, manager: impl Into<String>) -> Applier {
+        Applier::new(self.client.clone(), manager)
+    }
+
+    /// Whether this process may write now, outside too.
+    pub fn may_write(&self) -> Result<(), kernel::Deposed> {
+        self.guards.iter().try_for_each(Guard::check)
+    }
+}
+
+/// A controller under way.
+pub struct Running {
+    controller: Arc<Controller>,
+    tasks: Tasks,
+    kind: (String, Kind),
+    kinds: Arc<Mutex<Vec<(String, Kind)>>>,
+}
+
+impl Running {
+    /// Asks for a pass over `key`: something outside has changed.
+    pub fn wake(&self, key: &ObjectKey) {
+        self.controller.wake(key);
+    }
+
+    /// Tells of `note` on an object outside any pass.
+    pub fn event(&self, events: &Events, key: &ObjectKey, note: Note) {
+        if let Some(reference) = self.controller.reference(key) {
+            events.record(reference, note);
+        }
+    }
+
+    /// Ends the controller and waits until its passes have been dropped.
+    pub async fn stop(self) {
+        let tasks = self.tasks.clone();
+        self.end();
+        tasks.finish().await;
+    }
+
+    /// Tells the controller to end; does not wait.
+    pub fn end(self) {
+        self.tasks.stop();
+        let mut kinds = self.kinds.lock();
+        if let Some(at) = kinds.iter().position(|kind| *kind == self.kind) {
+            kinds.remove(at);
+        }
+    }
+}

@@ -1,0 +1,337 @@
+//! Starts everything in order, keeps it running, and ends it in good order.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::ArgMatches;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kernel::{Backoff, ClusterId, Guard, RealClock, SharedClock};
+use kube::api::Api;
+use parking_lot::Mutex;
+use tokio::sync::watch;
+
+use crate::lease::{self, Claim, LeaseSettings};
+use crate::review::Reviewer;
+use crate::server::{self, ListenError, Readiness, Secure};
+use crate::tls::{self, Certificate, CertificateError};
+use crate::{
+    Change, Clients, CpuPool, Deck, Events, Feature, Health, Hub, Kind, LegacyLease, Metrics, Projection, Tasks, Usage, WatchKey,
+};
+
+/// A predecessor's Lease is held for this long at a time, and renewed at a third of it.
+const LEGACY_DURATION: Duration = Duration::from_secs(60);
+const LEGACY_DEADLINE: Duration = Duration::from_secs(40);
+const LEGACY_RETRY: Duration = Duration::from_secs(20);
+const START_RETRY: Backoff = Backoff { first: Duration::from_millis(200), cap: Duration::from_secs(5), jitter: 0.2 };
+
+/// How the process runs, whatever features it has.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The cluster's name to the outside; else the UID of kube-system.
+    pub cluster: Option<ClusterId>,
+    /// The operator's own namespace.
+    pub namespace: String,
+    /// Leadership; none for a process that is alone.
+    pub lease: Option<LeaseSettings>,
+    /// Calls to the Kubernetes API at once.
+    pub api_calls: usize,
+    /// Passes at once per controller.
+    pub concurrency: usize,
+    /// How long passes may take to end at shutdown.
+    pub drain: Duration,
+    /// Where probes are served.
+    pub probes: Option<SocketAddr>,
+    /// Where metrics are served.
+    pub metrics: Option<SocketAddr>,
+    /// With TLS and access checks, under this certificate.
+    pub metrics_certificate: Option<Certificate>,
+    /// Time.
+    pub clock: SharedClock,
+}
+
+/// Why the process could not start. Nothing outside is among the reasons: that is waited for.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A flag.
+    #[error(transparent)]
+    Usage(#[from] Usage),
+    /// An address.
+    #[error(transparent)]
+    Listen(#[from] ListenError),
+    /// A certificate.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The kubeconfig or service account.
+    #[error("the Kubernetes client cannot be set up: {0}; check KUBECONFIG or the pod's service account")]
+    Client(#[from] kube::Error),
+}
+
+/// The running engine.
+pub struct Engine {
+    settings: Settings,
+    clients: Clients,
+    metrics: Metrics,
+    tasks: Tasks,
+    hub: Hub,
+    events: Events,
+    guard: Guard,
+    leading: watch::Sender<bool>,
+    status: Arc<Standing>,
+}
+
+/// What readiness is told from.
+struct Standing {
+    hub: Hub,
+    leading: watch::Receiver<bool>,
+    kinds: Arc<Mutex<Vec<(String, Kind)>>>,
+    notes: Mutex<Vec<(String, bool, String)>>,
+}
+
+impl Engine {
+    /// Sets the parts up; nothing runs yet but probes, metrics and event sending.
+    pub async fn new(settings: Settings, config: kube::Config) -> Result<Self, StartError> {
+        let metrics = Metrics::default();
+        let tasks = Tasks::default();
+        let clients = Clients::new(config, settings.api_calls, metrics.clone())?;
+        let hub = Hub::new(clients.unguarded("hub"), tasks.child(), metrics.clone());
+        let instance = settings.lease.as_ref().map_or_else(|| "pontoon".to_owned(), |lease| lease.identity.clone());
+        let (events, sending) = Events::new(clients.unguarded("events"), settings.clock.clone(), metrics.clone(), instance);
+        tasks.spawn(sending);
+        let guard = if settings.lease.is_some() { Guard::held() } else { Guard::always() };
+        let (leading, leads) = watch::channel(false);
+        let status = Arc::new(Standing { hub: hub.clone(), leading: leads, kinds: Arc::default(), notes: Mutex::default() });
+        let engine = Self { settings, clients, metrics, tasks, hub, events, guard, leading, status };
+        engine.serve().await?;
+        Ok(engine)
+    }
+
+    /// Runs `features` until `stop` resolves; then drains, gives the Lease back and returns.
+    pub async fn run(
+        self,
+        features: &[Box<dyn Feature>],
+        args: &ArgMatches,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), StartError> {
+        tokio::pin!(stop);
+        let cluster = tokio::select! {
+            cluster = self.identify() => cluster,
+            () = &mut stop => return Ok(()),
+        };
+        tracing::info!(%cluster, features = ?features.iter().map(|f| f.name()).collect::<Vec<_>>(), "starting");
+        self.wake_on_crds();
+        let work = self.tasks.child();
+        for feature in features {
+            let deck = self.deck(feature.as_ref(), args, &cluster, &work);
+            feature.start(args, &deck)?;
+        }
+        let claim = self.settings.lease.clone().map(|lease| {
+            let client = self.clients.unguarded("lease");
+            // A lease is held in real time, whatever clock the passes see.
+            let clock: SharedClock = Arc::new(RealClock::new());
+            tokio::sync::Mutex::new(Claim::new(lease, client, self.guard.clone(), clock, None))
+        });
+        let leading = async {
+            match &claim {
+                Some(claim) => lease::keep(claim, &self.leading).await,
+                None => drop(self.leading.send_replace(true)),
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = leading => {}
+            () = self.count_leading() => {}
+            () = &mut stop => {}
+        }
+        self.end(work, claim).await;
+        Ok(())
+    }
+
+    /// Stops taking work, lets passes end, gives the Lease back.
+    async fn end(&self, work: Tasks, claim: Option<tokio::sync::Mutex<Claim>>) {
+        tracing::info!("stopping");
+        if tokio::time::timeout(self.settings.drain, work.finish()).await.is_err() {
+            tracing::warn!("passes were still under way at the deadline; they are dropped");
+        }
+        if let Some(claim) = claim
+            && *self.leading.borrow()
+        {
+            let released = tokio::time::timeout(Duration::from_secs(3), async { claim.lock().await.release().await });
+            match released.await {
+                Ok(Ok(())) => tracing::info!("lease released"),
+                Ok(Err(error)) => tracing::warn!(%error, "lease not released; it runs out by itself"),
+                Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
+            }
+        }
+        self.tasks.stop();
+    }
+
+    async fn serve(&self) -> Result<(), StartError> {
+        if let Some(address) = self.settings.probes {
+            server::probes(address, self.status.clone(), &self.tasks).await?;
+        }
+        if let Some(address) = self.settings.metrics {
+            let secure = match &self.settings.metrics_certificate {
+                Some(certificate) => Some(Secure {
+                    acceptor: tls::acceptor(certificate, self.settings.clock.clone())?,
+                    reviewer: Arc::new(Reviewer::new(self.clients.unguarded("metrics"), self.settings.clock.clone())),
+                }),
+                None => None,
+            };
+            server::metrics(address, self.metrics.clone(), secure, &self.tasks).await?;
+        }
+        Ok(())
+    }
+
+    /// Who we are to the outside. Waits for the API server as long as it takes.
+    async fn identify(&self) -> ClusterId {
+        if let Some(cluster) = &self.settings.cluster {
+            return cluster.clone();
+        }
+        let api = Api::<Namespace>::all(self.clients.unguarded("engine"));
+        let mut failures = 0;
+        loop {
+            let why = match api.get_metadata("kube-system").await {
+                Ok(home) => match ClusterId::new(home.metadata.uid.unwrap_or_default()) {
+                    Ok(cluster) => return cluster,
+                    Err(error) => error.to_string(),
+                },
+                Err(error) => crate::error::chain(&error),
+            };
+            tracing::warn!(why, "the cluster's identity (UID of namespace kube-system) cannot be read; trying again");
+            self.status.note("cluster", false, why);
+            failures += 1;
+            tokio::time::sleep(START_RETRY.delay(failures, fastrand::f64())).await;
+        }
+    }
+
+    /// A CRD that comes or changes wakes the watches that miss it.
+    fn wake_on_crds(&self) {
+        let key = WatchKey::all(Kind::of::<CustomResourceDefinition>()).keep(Projection::Metadata);
+        let mut crds = self.hub.follow(key);
+        let hub = self.hub.clone();
+        self.tasks.spawn(async move {
+            loop {
+                if let Change::Apply(crd) = crds.next().await
+                    && let Some((plural, group)) = crd.key().name.split_once('.')
+                {
+                    hub.wake(group, plural);
+                }
+            }
+        });
+    }
+
+    fn deck(&self, feature: &dyn Feature, args: &ArgMatches, cluster: &ClusterId, work: &Tasks) -> Deck {
+        let mut guards = vec![self.guard.clone()];
+        let mut leading = self.leading.subscribe();
+        if let (Some(lease), Some(legacy)) = (&self.settings.lease, feature.legacy_lease(args)) {
+            let guard = Guard::held();
+            guards.push(guard.clone());
+            leading = self.hold_legacy(lease, legacy, guard, feature.name(), work);
+        }
+        Deck {
+            feature: feature.name().to_owned(),
+            client: self.clients.client(feature.name(), guards.clone()),
+            hub: self.hub.clone(),
+            clock: self.settings.clock.clone(),
+            metrics: self.metrics.clone(),
+            events: self.events.clone(),
+            cluster: cluster.clone(),
+            namespace: self.settings.namespace.clone(),
+            cpu: CpuPool::default(),
+            guards,
+            tasks: work.clone(),
+            leading,
+            concurrency: self.settings.concurrency,
+            kinds: self.status.kinds.clone(),
+        }
+    }
+
+    /// While we lead, also holds the Lease of the controller this feature replaces. A fellow's (a
+    /// former leader of our own Lease) is taken at once; a stranger's is waited for.
+    fn hold_legacy(&self, lease: &LeaseSettings, legacy: LegacyLease, guard: Guard, feature: &'static str, work: &Tasks) -> watch::Receiver<bool> {
+        let fellow = format!("pontoon/{}/", lease.namespace);
+        let settings = LeaseSettings {
+            namespace: legacy.namespace.unwrap_or_else(|| self.settings.namespace.clone()),
+            name: legacy.name,
+            identity: format!("{fellow}{}", lease.identity),
+            duration: LEGACY_DURATION,
+            deadline: LEGACY_DEADLINE,
+            retry: LEGACY_RETRY,
+        };
+        let clock: SharedClock = Arc::new(RealClock::new());
+        let client = self.clients.client("lease", vec![self.guard.clone()]);
+        let claim = Claim::new(settings, client, guard.clone(), clock, Some(fellow));
+        let (both, reader) = watch::channel(false);
+        let mut leading = self.leading.subscribe();
+        let status = self.status.clone();
+        work.spawn(async move {
+            let claim = tokio::sync::Mutex::new(claim);
+            while leading.wait_for(|leads| *leads).await.is_ok() {
+                let keeping = lease::keep(&claim, &both);
+                let noting = async {
+                    loop {
+                        let how = claim.lock().await.describe();
+                        status.note(&format!("{feature} predecessor's lease"), *both.borrow(), how);
+                        tokio::time::sleep(Duration::from_secs(2)).await;
+                    }
+                };
+                tokio::select! {
+                    () = keeping => {}
+                    () = noting => {}
+                    _ = leading.wait_for(|leads| !*leads) => {}
+                }
+                guard.revoke();
+                both.send_replace(false);
+            }
+        });
+        reader
+    }
+
+    async fn count_leading(&self) {
+        let mut leading = self.leading.subscribe();
+        loop {
+            self.metrics.leader.set(i64::from(*leading.borrow_and_update()));
+            if leading.changed().await.is_err() {
+                return;
+            }
+        }
+    }
+}
+
+impl Standing {
+    fn note(&self, name: &str, fine: bool, how: String) {
+        let mut notes = self.notes.lock();
+        notes.retain(|(known, ..)| known != name);
+        notes.push((name.to_owned(), fine, how));
+    }
+}
+
+impl Readiness for Standing {
+    fn details(&self) -> Vec<(String, bool, String)> {
+        let leads = *self.leading.borrow();
+        let mut details = vec![("lease".to_owned(), true, if leads { "leading" } else { "standby" }.to_owned())];
+        details.extend(self.notes.lock().iter().cloned());
+        let watches = self.hub.health();
+        for (feature, kind) in self.kinds.lock().iter() {
+            let health = watches.iter().find(|(key, _)| key.kind == *kind).map(|(_, health)| health.clone());
+            let (fine, how) = told(health.as_ref(), kind);
+            details.push((format!("feature {feature}"), fine, how));
+        }
+        for (key, health) in &watches {
+            let (fine, how) = told(Some(health), &key.kind);
+            details.push((format!("watch {}", key.kind), fine, how));
+        }
+        details
+    }
+}
+
+fn told(health: Option<&Health>, kind: &Kind) -> (bool, String) {
+    match health {
+        Some(Health::Synced) => (true, format!("{} up to date", kind.kind)),
+        Some(Health::NotServed) => (false, format!("sleeps: apply the CRD {} and it starts", kind.crd_name())),
+        Some(Health::Broken(why)) => (false, format!("{} interrupted: {why}", kind.kind)),
+        Some(Health::Starting) | None => (false, format!("{} being read", kind.kind)),
+    }
+}

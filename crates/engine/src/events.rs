@@ -1,0 +1,173 @@
+//! Events: told once, counted when they repeat, and never the reason a pass fails.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::{Event, EventSeries};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
+use kernel::{SharedClock, cap};
+use kube::api::{Api, Patch, PatchParams, PostParams};
+use kube::Client;
+use serde_json::json;
+use tokio::sync::mpsc;
+
+use crate::metrics::Metrics;
+
+/// Events that may wait to be sent; more are dropped and counted.
+const ROOM: usize = 1024;
+/// The API server refuses longer notes.
+const NOTE_BYTES: usize = 1024;
+/// The same event within this time is a repetition.
+const SAME: Duration = Duration::from_secs(600);
+/// An object may have this many events at once, and one more each `REFILL`.
+const BURST: f64 = 20.0;
+const REFILL: Duration = Duration::from_secs(30);
+/// Series and budgets remembered at most.
+const REMEMBERED: usize = 10_000;
+
+/// Something worth telling about an object.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    warning: bool,
+    reason: String,
+    message: String,
+    pass: Option<String>,
+}
+
+impl Note {
+    /// All is well.
+    pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { warning: false, reason: reason.into(), message: message.into(), pass: None }
+    }
+
+    /// Somebody should look.
+    pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
+        Self { warning: true, ..Self::normal(reason, message) }
+    }
+
+    pub(crate) fn pass(self, id: &str) -> Self {
+        Self { pass: Some(id.to_owned()), ..self }
+    }
+}
+
+/// Where events are handed in. Cheap to clone; never waits.
+#[derive(Debug, Clone)]
+pub struct Events {
+    inbox: mpsc::Sender<(ObjectReference, Note)>,
+    metrics: Metrics,
+}
+
+impl Events {
+    /// The handle, and the work that sends what is handed in, for as long as it is run.
+    pub fn new(client: Client, clock: SharedClock, metrics: Metrics, instance: String) -> (Self, impl Future<Output = ()> + Send) {
+        let (inbox, notes) = mpsc::channel(ROOM);
+        let sender = Sender { client, clock, instance, series: HashMap::new(), budgets: HashMap::new() };
+        (Self { inbox, metrics }, sender.run(notes))
+    }
+
+    /// Tells of `note` on `regarding`. If there is no room it is dropped and counted.
+    pub fn record(&self, regarding: ObjectReference, note: Note) {
+        if self.inbox.try_send((regarding, note)).is_err() {
+            self.metrics.events_dropped.inc();
+        }
+    }
+}
+
+/// What makes two events the same.
+type Same = (String, bool, String, String);
+
+struct Series {
+    namespace: String,
+    name: String,
+    count: i32,
+    last: Duration,
+}
+
+struct Sender {
+    client: Client,
+    clock: SharedClock,
+    instance: String,
+    series: HashMap<Same, Series>,
+    budgets: HashMap<String, (f64, Duration)>,
+}
+
+impl Sender {
+    async fn run(mut self, mut notes: mpsc::Receiver<(ObjectReference, Note)>) {
+        while let Some((regarding, note)) = notes.recv().await {
+            if let Err(error) = self.send(regarding, note).await {
+                tracing::debug!(%error, "event not recorded");
+            }
+        }
+    }
+
+    async fn send(&mut self, regarding: ObjectReference, note: Note) -> Result<(), kube::Error> {
+        let now = self.clock.elapsed();
+        let uid = regarding.uid.clone().unwrap_or_default();
+        if !self.affords(&uid, now) {
+            return Ok(());
+        }
+        let same = (uid, note.warning, note.reason.clone(), note.message.clone());
+        let at = MicroTime(self.clock.now());
+        if let Some(series) = self.series.get_mut(&same).filter(|series| now.saturating_sub(series.last) < SAME) {
+            series.count += 1;
+            series.last = now;
+            let api = Api::<Event>::namespaced(self.client.clone(), &series.namespace);
+            let patch = json!({"series": EventSeries { count: series.count, last_observed_time: at }});
+            return api.patch(&series.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop);
+        }
+        let event = self.event(regarding, &note, at);
+        let namespace = event.metadata.namespace.clone().unwrap_or_default();
+        let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
+        let made = api.create(&PostParams::default(), &event).await?;
+        if self.series.len() >= REMEMBERED {
+            self.series.retain(|_, series| now.saturating_sub(series.last) < SAME);
+            if self.series.len() >= REMEMBERED {
+                self.series.clear();
+            }
+        }
+        let name = made.metadata.name.unwrap_or_default();
+        self.series.insert(same, Series { namespace, name, count: 1, last: now });
+        Ok(())
+    }
+
+    /// A token bucket per object: one that fails each second does not fill the cluster's events.
+    fn affords(&mut self, uid: &str, now: Duration) -> bool {
+        if self.budgets.len() >= REMEMBERED {
+            self.budgets.clear();
+        }
+        let (tokens, since) = self.budgets.entry(uid.to_owned()).or_insert((BURST, now));
+        let earned = now.saturating_sub(*since).as_secs_f64() / REFILL.as_secs_f64();
+        *tokens = (*tokens + earned).min(BURST);
+        *since = now;
+        let affords = *tokens >= 1.0;
+        if affords {
+            *tokens -= 1.0;
+        }
+        affords
+    }
+
+    fn event(&self, regarding: ObjectReference, note: &Note, at: MicroTime) -> Event {
+        let name = regarding.name.clone().unwrap_or_default();
+        let stamp = format!("{:x}{:04x}", at.0.as_microsecond(), fastrand::u16(..));
+        // Cluster-scoped objects have their events in `default`, as the API server demands.
+        let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        Event {
+            metadata: ObjectMeta {
+                name: Some(format!("{}.{stamp}", cap(&name, 200))),
+                namespace: Some(namespace),
+                annotations: note.pass.clone().map(|id| [("pontoon.io/reconcile-id".to_owned(), id)].into()),
+                ..ObjectMeta::default()
+            },
+            action: Some("Reconcile".to_owned()),
+            event_time: Some(at),
+            note: Some(cap(&note.message, NOTE_BYTES)),
+            reason: Some(note.reason.clone()),
+            regarding: Some(regarding),
+            reporting_controller: Some("pontoon.io/pontoon".to_owned()),
+            reporting_instance: Some(self.instance.clone()),
+            type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
+            ..Event::default()
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! What runs controllers: queue, watch hub, applier, leases, events, metrics, health, shutdown.
+//!
+//! ```text
+//! API server ──▶ hub ──▶ queue ──▶ pass ──▶ status
+//!                 │                  │
+//!              (cache) ◀── own writes ┘
+//! ```
+//! # Owns
+//! Every task, every call to the Kubernetes API, the Lease. Nothing here knows a feature.
+//! # Promises
+//! - Never two passes at once for one object; nothing is dropped after any number of failures.
+//! - No pass starts from an object older than our own last write of it.
+//! - A process that does not lead writes nothing.
+//! - One bad object hurts nobody: it has its own condition or event, the others go on.
+
+mod applier;
+mod client;
+mod controller;
+mod cpu;
+mod deck;
+mod engine;
+mod error;
+mod events;
+mod feature;
+mod hub;
+mod kill;
+mod kind;
+mod lease;
+pub mod metrics;
+mod pass;
+mod patch;
+pub mod paused;
+mod queue;
+mod review;
+mod server;
+mod stored;
+mod tasks;
+mod tls;
+
+pub use applier::{Applied, Applier};
+pub use client::Clients;
+pub use controller::{ControllerSpec, Reconcile};
+pub use cpu::CpuPool;
+pub use deck::{Deck, Running};
+pub use engine::{Engine, Settings, StartError};
+pub use error::{ApiError, Classified};
+pub use events::{Events, Note};
+pub use feature::{Feature, LegacyLease, Rbac, Usage, engine_rbac, rule};
+pub use hub::{Change, Followed, Health, Hub, Index, Store, Watch, WatchKey};
+pub use kill::kill_point;
+pub use kind::{InNamespace, Kind};
+pub use lease::LeaseSettings;
+pub use metrics::Metrics;
+pub use pass::{Pass, Recorded};
+pub use server::{ListenError, Readiness, parse_address};
+pub use stored::{Malformed, Projection, Stored};
+pub use tasks::Tasks;
+pub use tls::{Certificate, CertificateError};

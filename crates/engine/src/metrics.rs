@@ -1,0 +1,196 @@
+//! What the engine counts. Labels are bounded: feature, kind, class; never a name or a message.
+
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::Registry;
+
+/// Feature and kind of a controller.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OfController {
+    /// The feature's name.
+    pub feature: String,
+    /// The kind it reconciles.
+    pub kind: String,
+}
+
+/// How a pass ended.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Outcome {
+    /// The feature's name.
+    pub feature: String,
+    /// The kind it reconciles.
+    pub kind: String,
+    /// done, again, waiting, blocked, an error class, panic, deadline or malformed.
+    pub outcome: String,
+}
+
+/// Depth of one priority of one queue.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct Depth {
+    /// The feature's name.
+    pub feature: String,
+    /// The kind it reconciles.
+    pub kind: String,
+    /// user, followed or resync.
+    pub priority: &'static str,
+}
+
+/// A call to the Kubernetes API.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ApiCall {
+    /// The feature that asked.
+    pub feature: String,
+    /// get, list, watch, create, patch, delete…
+    pub verb: &'static str,
+    /// 2xx, 404, 409, …, timeout or unreachable.
+    pub result: String,
+}
+
+/// A kind that is watched.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OfKind {
+    /// Its name with group and version.
+    pub kind: String,
+}
+
+/// The label controller-runtime's own metrics carry.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByController {
+    /// The kind in lower case.
+    pub controller: String,
+}
+
+/// controller-runtime's result label.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct ByResult {
+    /// The kind in lower case.
+    pub controller: String,
+    /// success, requeue_after or error.
+    pub result: &'static str,
+}
+
+/// Every series of the engine, and the registry into which features put theirs.
+#[derive(Debug, Clone)]
+pub struct Metrics {
+    registry: Arc<Mutex<Registry>>,
+    /// Passes by how they ended.
+    pub passes: Family<Outcome, Counter>,
+    /// How long a pass took.
+    pub pass_seconds: Family<OfController, Histogram, fn() -> Histogram>,
+    /// Objects that wait for a pass.
+    pub queue_depth: Family<Depth, Gauge>,
+    /// How long the one that waits longest has waited, in milliseconds.
+    pub queue_oldest_ms: Family<OfController, Gauge>,
+    /// Passes under way.
+    pub passes_in_flight: Family<OfController, Gauge>,
+    /// Objects that failed and wait for another try.
+    pub backing_off: Family<OfController, Gauge>,
+    /// Passes that panicked.
+    pub panics: Family<OfController, Counter>,
+    /// Calls to the Kubernetes API by verb and result.
+    pub api_calls: Family<ApiCall, Counter>,
+    /// Calls under way.
+    pub api_in_flight: Gauge,
+    /// Watches held.
+    pub watches: Family<OfKind, Gauge>,
+    /// Times a reader fell behind and was told to look at everything again.
+    pub watch_lag: Family<OfKind, Counter>,
+    /// Times a watch was started anew.
+    pub watch_restarts: Family<OfKind, Counter>,
+    /// Objects that could not be read.
+    pub malformed: Family<OfKind, Counter>,
+    /// Bytes of cached objects.
+    pub cache_bytes: Family<OfKind, Gauge>,
+    /// Events that found no room and were dropped.
+    pub events_dropped: Counter,
+    /// 1 while this process leads.
+    pub leader: Gauge,
+    /// controller-runtime's pass count.
+    pub cr_total: Family<ByResult, Counter>,
+    /// controller-runtime's error count.
+    pub cr_errors: Family<ByController, Counter>,
+    /// controller-runtime's pass duration.
+    pub cr_seconds: Family<ByController, Histogram, fn() -> Histogram>,
+    /// controller-runtime's passes under way.
+    pub cr_workers: Family<ByController, Gauge>,
+}
+
+fn seconds() -> Histogram {
+    Histogram::new(exponential_buckets(0.001, 2.0, 17)) // 1 ms to 65 s: a pass ends at 60 s
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let metrics = Self {
+            registry: Arc::default(),
+            passes: Family::default(),
+            pass_seconds: Family::new_with_constructor(seconds),
+            queue_depth: Family::default(),
+            queue_oldest_ms: Family::default(),
+            passes_in_flight: Family::default(),
+            backing_off: Family::default(),
+            panics: Family::default(),
+            api_calls: Family::default(),
+            api_in_flight: Gauge::default(),
+            watches: Family::default(),
+            watch_lag: Family::default(),
+            watch_restarts: Family::default(),
+            malformed: Family::default(),
+            cache_bytes: Family::default(),
+            events_dropped: Counter::default(),
+            leader: Gauge::default(),
+            cr_total: Family::default(),
+            cr_errors: Family::default(),
+            cr_seconds: Family::new_with_constructor(seconds),
+            cr_workers: Family::default(),
+        };
+        metrics.register();
+        metrics
+    }
+}
+
+impl Metrics {
+    /// `_total` is added to counters by the encoder.
+    fn register(&self) {
+        let mut r = self.registry.lock();
+        r.register("pontoon_reconcile", "Passes by how they ended", self.passes.clone());
+        r.register("pontoon_reconcile_seconds", "Duration of a pass", self.pass_seconds.clone());
+        r.register("pontoon_queue_depth", "Objects waiting for a pass", self.queue_depth.clone());
+        r.register("pontoon_queue_oldest_milliseconds", "Age of the oldest waiting object", self.queue_oldest_ms.clone());
+        r.register("pontoon_passes_in_flight", "Passes under way", self.passes_in_flight.clone());
+        r.register("pontoon_backing_off_objects", "Objects that failed and wait", self.backing_off.clone());
+        r.register("pontoon_panics", "Passes that panicked", self.panics.clone());
+        r.register("pontoon_api_calls", "Kubernetes API calls by verb and result", self.api_calls.clone());
+        r.register("pontoon_api_calls_in_flight", "Kubernetes API calls under way", self.api_in_flight.clone());
+        r.register("pontoon_watches", "Watches held", self.watches.clone());
+        r.register("pontoon_watch_lag", "Readers that fell behind", self.watch_lag.clone());
+        r.register("pontoon_watch_restarts", "Watches started anew", self.watch_restarts.clone());
+        r.register("pontoon_malformed_objects", "Objects that could not be read", self.malformed.clone());
+        r.register("pontoon_cache_bytes", "Bytes of cached objects", self.cache_bytes.clone());
+        r.register("pontoon_events_dropped", "Events dropped for want of room", self.events_dropped.clone());
+        r.register("pontoon_leader", "1 while this process leads", self.leader.clone());
+        r.register("controller_runtime_reconcile", "Passes by result", self.cr_total.clone());
+        r.register("controller_runtime_reconcile_errors", "Passes that failed", self.cr_errors.clone());
+        r.register("controller_runtime_reconcile_time_seconds", "Duration of a pass", self.cr_seconds.clone());
+        r.register("controller_runtime_active_workers", "Passes under way", self.cr_workers.clone());
+    }
+
+    /// Lets a feature register series of its own; inherited names stay as they are.
+    pub fn extend(&self, add: impl FnOnce(&mut Registry)) {
+        add(&mut self.registry.lock());
+    }
+
+    /// The text that `/metrics` serves.
+    pub fn text(&self) -> String {
+        let mut out = String::new();
+        encode(&mut out, &self.registry.lock()).expect("writing to a string never fails");
+        out
+    }
+}

@@ -1,0 +1,236 @@
+//! One run for one object: what it may ask and write.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use k8s_openapi::api::core::v1::ObjectReference;
+use kernel::{Class, ObjectKey, SharedClock};
+use kube::Client;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::events::{Events, Note};
+use crate::hub::Watch;
+use crate::patch::{self, Bound, Form};
+use crate::stored::Stored;
+use crate::{ApiError, Classified, Kind};
+
+/// Tries of a guarded metadata write against others who write at the same time.
+const TRIES: u32 = 5;
+
+/// A place among the passes that may run at once.
+#[derive(Debug)]
+pub(crate) struct Slot {
+    pub(crate) slots: Arc<Semaphore>,
+    pub(crate) parking: Arc<Semaphore>,
+    pub(crate) held: Option<OwnedSemaphorePermit>,
+}
+
+/// One pass. It writes the object at most once; what it writes, the cache knows at once.
+pub struct Pass {
+    pub(crate) id: String,
+    pub(crate) kind: Kind,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) object: Arc<Stored>,
+    pub(crate) client: Client,
+    pub(crate) events: Events,
+    pub(crate) clock: SharedClock,
+    pub(crate) slot: Slot,
+    /// The object as our own write left it.
+    pub(crate) written: Option<Arc<Stored>>,
+    /// The wish this pass has dealt with; none if others changed it meanwhile.
+    pub(crate) wish: Option<u64>,
+}
+
+/// Whether an effect may go on, or the pass must end so that the next acts on what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[must_use]
+pub enum Recorded {
+    /// The object as read already says so: go on.
+    Already,
+    /// Written just now: end with `Again`.
+    Now,
+}
+
+impl Pass {
+    /// Eight hex digits, the same in logs, status and events of this pass.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whose pass it is.
+    pub fn key(&self) -> &ObjectKey {
+        self.object.key()
+    }
+
+    /// The object as this pass read it.
+    pub fn object(&self) -> &Stored {
+        &self.object
+    }
+
+    /// Time, as the engine sees it.
+    pub fn clock(&self) -> &SharedClock {
+        &self.clock
+    }
+
+    /// Whether this pass has written the object: then it ends, and the next one acts.
+    pub fn has_written(&self) -> bool {
+        self.written.is_some()
+    }
+
+    /// Makes sure the object carries `finalizer` before an effect that needs it.
+    pub async fn ensure_finalizer(&mut self, finalizer: &str) -> Result<Recorded, ApiError> {
+        let has = |list: &[String]| list.iter().any(|held| held == finalizer);
+        if has(&self.object.metadata().finalizers.unwrap_or_default()) {
+            return Ok(Recorded::Already);
+        }
+        self.edit_metadata("add finalizer to", |metadata| {
+            let mut list = metadata.finalizers.clone().unwrap_or_default();
+            (!has(&list)).then(|| {
+                list.push(finalizer.to_owned());
+                json!({"finalizers": list})
+            })
+        })
+        .await?;
+        Ok(Recorded::Now)
+    }
+
+    /// Lets the object go: what it stood for is gone, or the policy says keep.
+    pub async fn drop_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
+        let gone = self.edit_metadata("remove finalizer from", |metadata| {
+            let list = metadata.finalizers.clone().unwrap_or_default();
+            let rest: Vec<_> = list.iter().filter(|held| *held != finalizer).collect();
+            (rest.len() < list.len()).then(|| json!({"finalizers": rest}))
+        });
+        match gone.await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other,
+        }
+    }
+
+    /// Removes an annotation that has done its work.
+    pub async fn drop_annotation(&mut self, annotation: &str) -> Result<(), ApiError> {
+        self.edit_metadata("remove annotation from", |metadata| {
+            let held = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation));
+            held.then(|| json!({"annotations": {annotation: null}}))
+        })
+        .await
+    }
+
+    /// Writes status once, at the end, and only if it differs from what the object has.
+    /// After another write of this pass it does nothing: the next pass starts from that.
+    pub async fn write_status<S: Serialize + DeserializeOwned>(&mut self, status: &S) -> Result<bool, ApiError> {
+        if self.has_written() {
+            return Ok(false);
+        }
+        let object = self.object.clone();
+        self.patch_status(status, Bound::Uid(object.uid())).await
+    }
+
+    /// Records an intent in status before its effect; bound to the version this pass has read, so
+    /// that it never hides news. End the pass with `Again` when it answers [`Recorded::Now`].
+    pub async fn write_intent<S: Serialize + DeserializeOwned>(&mut self, status: &S) -> Result<Recorded, ApiError> {
+        let object = self.object.clone();
+        let bound = Bound::Version(object.uid(), object.version());
+        Ok(if self.patch_status(status, bound).await? { Recorded::Now } else { Recorded::Already })
+    }
+
+    /// Tells of something on the object, once per transition.
+    pub fn event(&self, note: Note) {
+        self.events.record(self.reference(), note.pass(&self.id));
+    }
+
+    /// Waits for an outside limiter without holding a place among the running passes.
+    pub async fn outside<T>(&mut self, wait: impl Future<Output = T> + Send) -> T {
+        let Ok(parked) = self.slot.parking.clone().try_acquire_owned() else { return wait.await };
+        self.slot.held = None;
+        let value = wait.await;
+        self.slot.held = self.slot.slots.clone().acquire_owned().await.ok();
+        drop(parked);
+        value
+    }
+
+    /// The object as events name it.
+    pub(crate) fn reference(&self) -> ObjectReference {
+        reference(&self.kind, &self.object)
+    }
+
+    async fn patch_status<S: Serialize + DeserializeOwned>(&mut self, status: &S, bound: Bound<'_>) -> Result<bool, ApiError> {
+        let what = format!("write status of {} {}", self.kind.kind, self.key());
+        let unreadable = |error: &dyn std::fmt::Display| ApiError::Unreadable { what: what.clone(), message: error.to_string() };
+        let new = serde_json::to_value(status).map_err(|error| unreadable(&error))?;
+        let old: Value = self.object.parse(&self.kind).map_err(|error| unreadable(&error))?;
+        // What our type knows of the old status is ours to remove; the rest is others'.
+        let ours = old.get("status").and_then(|old| serde_json::to_value(S::deserialize(old).ok()?).ok());
+        let Some(body) = patch::status_patch(old.get("status"), ours.as_ref(), &new, bound) else { return Ok(false) };
+        let path = format!("{}/status", self.kind.path(self.key()));
+        let text = match patch::patch(&self.client, &path, what.clone(), Form::Json, &body).await {
+            // A failed test of the patch answers Invalid: the object is another, or newer.
+            Err(ApiError::Answer { what, code: 422, message, .. }) if message.contains("test") => {
+                return Err(ApiError::Answer { what, code: 409, reason: "Conflict".into(), message });
+            }
+            other => other?,
+        };
+        self.learn(&text);
+        Ok(true)
+    }
+
+    /// Edits metadata under the version just read; others who write meanwhile are not undone.
+    async fn edit_metadata(
+        &mut self,
+        verb: &str,
+        edit: impl Fn(&k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Option<Value>,
+    ) -> Result<(), ApiError> {
+        let path = self.kind.path(self.key());
+        let mut seen = self.object.clone();
+        let mut tries = 0;
+        loop {
+            let Some(mut metadata) = edit(&seen.metadata()) else { return Ok(()) };
+            metadata["resourceVersion"] = json!(seen.version().to_string());
+            let what = format!("{verb} {} {}", self.kind.kind, self.key());
+            match patch::patch(&self.client, &path, what, Form::Merge, &json!({"metadata": metadata})).await {
+                Ok(text) => {
+                    self.learn(&text);
+                    // Our own edit is no news to us, unless somebody else's came with it.
+                    let alone = seen.wish() == self.object.wish();
+                    self.wish = self.written.as_ref().filter(|_| alone).map(|now| now.wish());
+                    return Ok(());
+                }
+                Err(error) if error.class() == Class::Conflict && tries < TRIES => tries += 1,
+                Err(error) => return Err(error),
+            }
+            let text = patch::get(&self.client, &self.kind, self.object.key()).await?;
+            let now = self.read(&text)?;
+            if now.uid() != self.object.uid() {
+                return Ok(()); // a namesake: nothing of ours
+            }
+            seen = Arc::new(now);
+        }
+    }
+
+    fn learn(&mut self, text: &str) {
+        let Ok(now) = self.read(text) else { return };
+        let now = self.watch.store().learn(now);
+        self.written = Some(now);
+    }
+
+    fn read(&self, text: &str) -> Result<Stored, ApiError> {
+        Stored::read(&self.kind, text, &self.watch.key().projection).map_err(|error| ApiError::Unreadable {
+            what: format!("read {} {}", self.kind.kind, self.key()),
+            message: error.to_string(),
+        })
+    }
+}
+
+pub(crate) fn reference(kind: &Kind, object: &Stored) -> ObjectReference {
+    ObjectReference {
+        api_version: Some(kind.api_version()),
+        kind: Some(kind.kind.clone()),
+        namespace: object.key().namespace.as_deref().map(str::to_owned),
+        name: Some(object.key().name.to_string()),
+        uid: Some(object.uid().to_owned()),
+        ..ObjectReference::default()
+    }
+}

@@ -1,0 +1,468 @@
+//! Which object is next. A plain structure over clock time: no task, no lock, no wait.
+//!
+//! # Guarantees
+//! - An object is handed out to one pass at a time; what comes in meanwhile runs once after it.
+//! - User changes come before followed changes, these before resyncs; none of them starves.
+//! - A failed object waits longer each time; nothing is ever dropped.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::time::Duration;
+
+use kernel::{Backoff, ObjectKey};
+
+/// Why an object is to be looked at; the order is the priority.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Cause {
+    /// A person changed it or asked for its deletion.
+    User,
+    /// Something it follows changed, or its time has come.
+    Followed,
+    /// The periodic look, and the first one after a start.
+    Resync,
+}
+
+impl Cause {
+    /// All of them, first priority first.
+    pub(crate) const ALL: [Self; 3] = [Self::User, Self::Followed, Self::Resync];
+
+    /// As a metric label.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Followed => "followed",
+            Self::Resync => "resync",
+        }
+    }
+}
+
+/// Of 16 turns, the first belongs to resyncs and the next three to followed changes, if any wait:
+/// so neither starves behind a flood of user changes.
+const TURNS: u8 = 16;
+
+/// How an object's pass ended, as far as the queue cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Run again now, for this cause.
+    Now(Cause),
+    /// All well: again after this long.
+    After(Duration, Cause),
+    /// It failed: back off.
+    Failed,
+}
+
+#[derive(Debug, Default)]
+struct Entry {
+    /// Waits in `ready` for this cause, since then.
+    waiting: Option<(Cause, Duration)>,
+    running: bool,
+    /// Came in while running.
+    again: Option<Cause>,
+    /// When the timer rings, for which cause; its key in `timers`.
+    timer: Option<(Duration, u64, Cause)>,
+    failures: u32,
+    /// No followed change runs before this, while it fails.
+    earliest: Duration,
+}
+
+/// The queue of one controller.
+#[derive(Debug)]
+pub(crate) struct Queue {
+    backoff: Backoff,
+    entries: HashMap<ObjectKey, Entry>,
+    ready: [VecDeque<ObjectKey>; 3],
+    depth: [usize; 3],
+    timers: BTreeMap<(Duration, u64), ObjectKey>,
+    turn: u8,
+    stamp: u64,
+    failing: usize,
+}
+
+/// An object handed out to a pass.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    /// Which.
+    pub(crate) key: ObjectKey,
+    /// Why.
+    pub(crate) cause: Cause,
+    /// How long it waited.
+    pub(crate) waited: Duration,
+}
+
+impl Queue {
+    /// An empty queue.
+    pub(crate) fn new(backoff: Backoff) -> Self {
+        Self {
+            backoff,
+            entries: HashMap::new(),
+            ready: Default::default(),
+            depth: [0; 3],
+            timers: BTreeMap::new(),
+            turn: 0,
+            stamp: 0,
+            failing: 0,
+        }
+    }
+
+    /// Asks for a pass over `key`. A user's change also forgets the failures before it.
+    pub(crate) fn add(&mut self, key: &ObjectKey, cause: Cause, now: Duration) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if cause == Cause::User && entry.failures > 0 {
+            entry.failures = 0;
+            self.failing -= 1;
+        }
+        if entry.running {
+            entry.again = Some(entry.again.map_or(cause, |before| before.min(cause)));
+        } else if cause == Cause::Followed && entry.failures > 0 && now < entry.earliest {
+            let at = entry.earliest; // in back-off: sooner than planned, but not at once
+            self.set_timer(key, at, Cause::Followed);
+        } else if cause == Cause::Resync && entry.timer.is_some() {
+            // Its own time comes: a second look now would be a second look.
+        } else {
+            self.make_ready(key, cause, now);
+        }
+    }
+
+    /// The next object whose turn it is.
+    pub(crate) fn take(&mut self, now: Duration) -> Option<Taken> {
+        self.ring(now);
+        let cause = self.choose()?;
+        loop {
+            let key = self.ready[cause as usize].pop_front()?;
+            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            match entry.waiting {
+                Some((waits_for, since)) if waits_for == cause => {
+                    entry.waiting = None;
+                    entry.running = true;
+                    self.depth[cause as usize] -= 1;
+                    self.stop_timer(&key);
+                    return Some(Taken { key, cause, waited: now.saturating_sub(since) });
+                }
+                // Moved to another priority since; that copy counts.
+                _ => {}
+            }
+        }
+    }
+
+    /// The pass over `key` has ended. `random` in 0..1 spreads the back-off.
+    pub(crate) fn finish(&mut self, key: &ObjectKey, next: Next, now: Duration, random: f64) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.running = false;
+        let again = entry.again.take();
+        let failed = next == Next::Failed;
+        match (entry.failures > 0, failed) {
+            (true, false) => self.failing -= 1,
+            (false, true) => self.failing += 1,
+            (true, true) | (false, false) => {}
+        }
+        if failed {
+            entry.failures = entry.failures.saturating_add(1);
+            let delay = self.backoff.delay(entry.failures, random);
+            entry.earliest = now + self.backoff.first.min(delay);
+            self.set_timer(key, now + delay, Cause::Followed);
+        } else {
+            entry.failures = 0;
+        }
+        match next {
+            Next::Now(cause) => self.make_ready(key, cause, now),
+            Next::After(delay, cause) => self.set_timer(key, now + delay, cause),
+            Next::Failed => {}
+        }
+        if let Some(cause) = again {
+            self.add(key, cause, now);
+        }
+    }
+
+    /// The object is gone: nothing of it stays, unless it was asked for again meanwhile.
+    pub(crate) fn forget(&mut self, key: &ObjectKey, now: Duration) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        entry.running = false;
+        let again = entry.again.take();
+        if entry.failures > 0 {
+            self.failing -= 1;
+        }
+        self.stop_timer(key);
+        self.entries.remove(key);
+        if let Some(cause) = again {
+            self.add(key, cause, now);
+        }
+    }
+
+    /// Everything that ran was dropped: it runs again.
+    pub(crate) fn interrupted(&mut self, now: Duration) {
+        let running: Vec<_> = self.entries.iter().filter(|(_, e)| e.running).map(|(k, _)| k.clone()).collect();
+        for key in running {
+            self.finish(&key, Next::Now(Cause::Followed), now, 0.0);
+        }
+    }
+
+    /// Whether a pass over `key` is under way.
+    pub(crate) fn is_running(&self, key: &ObjectKey) -> bool {
+        self.entries.get(key).is_some_and(|entry| entry.running)
+    }
+
+    /// When the next timer rings, if nothing is ready.
+    pub(crate) fn next_due(&self) -> Option<Duration> {
+        self.timers.keys().next().map(|(at, _)| *at)
+    }
+
+    /// Objects that wait, by priority.
+    pub(crate) fn depth(&self, cause: Cause) -> usize {
+        self.depth[cause as usize]
+    }
+
+    /// How long the longest-waiting object of all has waited.
+    pub(crate) fn oldest(&self, now: Duration) -> Duration {
+        let fronts = self.ready.iter().filter_map(|ready| ready.front());
+        let since = fronts.filter_map(|key| self.entries.get(key)?.waiting.map(|(_, since)| since)).min();
+        since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
+    }
+
+    /// Objects in back-off.
+    pub(crate) fn failing(&self) -> usize {
+        self.failing
+    }
+
+    fn choose(&mut self) -> Option<Cause> {
+        self.turn = (self.turn + 1) % TURNS;
+        let order = match self.turn {
+            0 => [Cause::Resync, Cause::Followed, Cause::User],
+            1..=3 => [Cause::Followed, Cause::User, Cause::Resync],
+            _ => Cause::ALL,
+        };
+        order.into_iter().find(|cause| self.depth[*cause as usize] > 0)
+    }
+
+    fn make_ready(&mut self, key: &ObjectKey, cause: Cause, now: Duration) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        match entry.waiting {
+            Some((before, _)) if before <= cause => return,
+            Some((before, since)) => {
+                self.depth[before as usize] -= 1;
+                entry.waiting = Some((cause, since));
+            }
+            None => entry.waiting = Some((cause, now)),
+        }
+        self.depth[cause as usize] += 1;
+        self.ready[cause as usize].push_back(key.clone());
+    }
+
+    fn set_timer(&mut self, key: &ObjectKey, at: Duration, cause: Cause) {
+        let Some(entry) = self.entries.get_mut(key) else { return };
+        if let Some((before, stamp, _)) = entry.timer {
+            self.timers.remove(&(before, stamp));
+        }
+        self.stamp += 1;
+        entry.timer = Some((at, self.stamp, cause));
+        self.timers.insert((at, self.stamp), key.clone());
+    }
+
+    fn stop_timer(&mut self, key: &ObjectKey) {
+        if let Some((at, stamp, _)) = self.entries.get_mut(key).and_then(|entry| entry.timer.take()) {
+            self.timers.remove(&(at, stamp));
+        }
+    }
+
+    fn ring(&mut self, now: Duration) {
+        while let Some(first) = self.timers.first_entry() {
+            if first.key().0 > now {
+                return;
+            }
+            let key = first.remove();
+            let timer = self.entries.get_mut(&key).and_then(|entry| entry.timer.take());
+            if let Some((_, _, cause)) = timer {
+                self.make_ready(&key, cause, now);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    const fn secs(n: u64) -> Duration {
+        Duration::from_secs(n)
+    }
+
+    fn queue() -> Queue {
+        Queue::new(Backoff { first: secs(1), cap: secs(60), jitter: 0.0 })
+    }
+
+    fn key(n: usize) -> ObjectKey {
+        ObjectKey::namespaced("ns", format!("o{n}"))
+    }
+
+    fn take(queue: &mut Queue, now: Duration) -> Option<ObjectKey> {
+        queue.take(now).map(|taken| taken.key)
+    }
+
+    #[test]
+    fn duplicates_collapse() {
+        let mut q = queue();
+        for _ in 0..1000 {
+            q.add(&key(1), Cause::User, secs(0));
+        }
+        assert_eq!(take(&mut q, secs(0)), Some(key(1)));
+        assert_eq!(take(&mut q, secs(0)), None);
+    }
+
+    #[test]
+    fn what_comes_in_during_a_pass_runs_once_after_it() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        q.take(secs(0)).unwrap();
+        q.add(&key(1), Cause::Followed, secs(0));
+        q.add(&key(1), Cause::User, secs(0));
+        assert_eq!(take(&mut q, secs(0)), None);
+        q.finish(&key(1), Next::After(secs(300), Cause::Resync), secs(1), 0.5);
+        assert_eq!(q.take(secs(1)).unwrap().cause, Cause::User);
+        q.finish(&key(1), Next::After(secs(300), Cause::Resync), secs(2), 0.5);
+        assert_eq!(take(&mut q, secs(299)), None);
+        assert_eq!(take(&mut q, secs(302)), Some(key(1)));
+    }
+
+    #[test]
+    fn user_changes_come_first_and_nobody_starves() {
+        let mut q = queue();
+        for n in 0..100 {
+            q.add(&key(n), Cause::User, secs(0));
+        }
+        q.add(&key(200), Cause::Followed, secs(0));
+        q.add(&key(300), Cause::Resync, secs(0));
+        let order: Vec<_> = std::iter::from_fn(|| take(&mut q, secs(0))).collect();
+        assert_eq!(order.len(), 102);
+        assert!(order.iter().position(|k| *k == key(200)).unwrap() < 16);
+        assert!(order.iter().position(|k| *k == key(300)).unwrap() <= 16);
+    }
+
+    #[test]
+    fn an_object_raised_in_priority_is_handed_out_once() {
+        let mut q = queue();
+        q.add(&key(1), Cause::Resync, secs(0));
+        q.add(&key(1), Cause::User, secs(3));
+        let taken = q.take(secs(5)).unwrap();
+        assert_eq!((taken.cause, taken.waited), (Cause::User, secs(5)));
+        q.finish(&key(1), Next::After(secs(9), Cause::Resync), secs(5), 0.0);
+        assert_eq!(take(&mut q, secs(5)), None);
+        assert_eq!(q.depth(Cause::Resync) + q.depth(Cause::User), 0);
+    }
+
+    #[test]
+    fn failures_back_off_and_a_user_change_forgets_them() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        let mut now = secs(0);
+        for wait in [1, 2, 4, 8, 16, 32, 60, 60] {
+            assert_eq!(take(&mut q, now), Some(key(1)));
+            q.finish(&key(1), Next::Failed, now, 0.5);
+            now += secs(wait);
+            assert_eq!(take(&mut q, now.saturating_sub(Duration::from_millis(1))), None);
+        }
+        assert_eq!((q.failing(), q.entries[&key(1)].failures), (1, 8));
+        q.add(&key(1), Cause::User, now);
+        assert_eq!(take(&mut q, now), Some(key(1)));
+        assert_eq!(q.failing(), 0);
+    }
+
+    #[test]
+    fn a_followed_change_does_not_defeat_the_back_off() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        for _ in 0..6 {
+            let at = q.next_due().unwrap_or_default();
+            q.take(at).unwrap();
+            q.finish(&key(1), Next::Failed, at, 0.5);
+        }
+        let failed_at = q.entries[&key(1)].earliest.saturating_sub(secs(1));
+        q.add(&key(1), Cause::Followed, failed_at);
+        assert_eq!(take(&mut q, failed_at), None);
+        assert_eq!(take(&mut q, failed_at + secs(1)), Some(key(1)));
+    }
+
+    #[test]
+    fn a_forgotten_object_leaves_nothing() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        q.take(secs(0)).unwrap();
+        q.finish(&key(1), Next::Failed, secs(0), 0.5);
+        q.take(secs(100)).unwrap();
+        q.forget(&key(1), secs(100));
+        assert!(q.entries.is_empty() && q.timers.is_empty());
+        assert_eq!(q.failing(), 0);
+    }
+
+    #[test]
+    fn a_hundred_thousand_timers_ring_in_time() {
+        let mut q = queue();
+        for n in 0..100_000 {
+            q.add(&key(n), Cause::Resync, secs(0));
+        }
+        while let Some(taken) = q.take(secs(0)) {
+            let due = secs(1 + u64::try_from(taken.key.name.len()).unwrap());
+            q.finish(&taken.key, Next::After(due, Cause::Resync), secs(0), 0.0);
+        }
+        let rung = std::iter::from_fn(|| q.take(secs(100))).count();
+        assert_eq!(rung, 100_000);
+    }
+
+    #[derive(Debug, Clone)]
+    enum Act {
+        Add(usize, Cause),
+        Take,
+        Finish(Next),
+        Forget,
+        Wait(u64),
+    }
+
+    fn any_act() -> impl Strategy<Value = Act> {
+        let cause = || prop_oneof![Just(Cause::User), Just(Cause::Followed), Just(Cause::Resync)];
+        prop_oneof![
+            4 => (0..6_usize, cause()).prop_map(|(n, c)| Act::Add(n, c)),
+            4 => Just(Act::Take),
+            2 => prop_oneof![
+                cause().prop_map(Next::Now),
+                (0..50_u64, cause()).prop_map(|(s, c)| Next::After(secs(s), c)),
+                Just(Next::Failed)
+            ].prop_map(Act::Finish),
+            1 => Just(Act::Forget),
+            2 => (0..30_u64).prop_map(Act::Wait),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn never_two_passes_at_once_and_nothing_is_lost(acts in prop::collection::vec(any_act(), 0..200)) {
+            let mut q = queue();
+            let mut now = secs(0);
+            let mut running: Vec<ObjectKey> = vec![];
+            let mut wanted: HashSet<ObjectKey> = HashSet::new();
+            for act in acts {
+                match act {
+                    Act::Add(n, cause) => { q.add(&key(n), cause, now); wanted.insert(key(n)); }
+                    Act::Take => if let Some(taken) = q.take(now) {
+                        prop_assert!(!running.contains(&taken.key));
+                        wanted.remove(&taken.key);
+                        running.push(taken.key);
+                    },
+                    Act::Finish(next) => if let Some(k) = running.pop() {
+                        q.finish(&k, next, now, 0.5);
+                        wanted.insert(k);
+                    },
+                    Act::Forget => if let Some(k) = running.pop() { q.forget(&k, now); },
+                    Act::Wait(s) => now += secs(s),
+                }
+                for cause in Cause::ALL {
+                    let waiting = q.entries.values().filter(|e| e.waiting.is_some_and(|(c, _)| c == cause)).count();
+                    prop_assert_eq!(q.depth(cause), waiting);
+                }
+                let failing = q.entries.values().filter(|e| e.failures > 0).count();
+                prop_assert_eq!(q.failing(), failing);
+            }
+            for k in running { q.finish(&k, Next::Now(Cause::Resync), now, 0.5); wanted.insert(k); }
+            let served: HashSet<_> = std::iter::from_fn(|| q.take(now + secs(1000))).map(|t| t.key).collect();
+            prop_assert!(wanted.is_subset(&served), "{:?} never came", wanted.difference(&served));
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! Certificates to serve with: files that are read again when they change, or one made at start.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::SharedClock;
+use parking_lot::Mutex;
+use rustls::crypto::aws_lc_rs;
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::TlsAcceptor;
+
+/// Files are looked at this often at most.
+const LOOK: Duration = Duration::from_secs(10);
+
+/// Where the serving certificate comes from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Certificate {
+    /// PEM files, reloaded when they change.
+    Files {
+        /// The certificate chain.
+        certificate: PathBuf,
+        /// Its private key.
+        key: PathBuf,
+    },
+    /// One made at start, for scrapers that do not verify.
+    SelfSigned,
+}
+
+/// A certificate that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("serving certificate {what}: {cause}; correct --metrics-cert-path, or leave it out for a self-signed one")]
+pub struct CertificateError {
+    what: String,
+    cause: String,
+}
+
+impl CertificateError {
+    fn new(what: impl std::fmt::Display, cause: impl std::fmt::Display) -> Self {
+        Self { what: what.to_string(), cause: cause.to_string() }
+    }
+}
+
+/// Accepts TLS with that certificate.
+pub(crate) fn acceptor(certificate: &Certificate, clock: SharedClock) -> Result<TlsAcceptor, CertificateError> {
+    let resolver: Arc<dyn ResolvesServerCert> = match certificate {
+        Certificate::SelfSigned => Arc::new(Fixed(self_signed()?)),
+        Certificate::Files { certificate, key } => Arc::new(Reloading::new(certificate, key, clock)?),
+    };
+    let config = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(|error| CertificateError::new("protocol", error))?
+        .with_no_client_auth()
+        .with_cert_resolver(resolver);
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn self_signed() -> Result<Arc<CertifiedKey>, CertificateError> {
+    let made = rcgen::generate_simple_self_signed(vec!["pontoon".to_owned(), "localhost".to_owned()]);
+    let made = made.map_err(|error| CertificateError::new("self-signed", error))?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|e| CertificateError::new("self-signed", e))?;
+    certified(vec![made.cert.der().clone()], key, "self-signed")
+}
+
+fn certified(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>, what: &str) -> Result<Arc<CertifiedKey>, CertificateError> {
+    let key = aws_lc_rs::sign::any_supported_type(&key).map_err(|error| CertificateError::new(what, error))?;
+    Ok(Arc::new(CertifiedKey::new(chain, key)))
+}
+
+#[derive(Debug)]
+struct Fixed(Arc<CertifiedKey>);
+
+impl ResolvesServerCert for Fixed {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.0.clone())
+    }
+}
+
+#[derive(Debug)]
+struct Reloading {
+    certificate: PathBuf,
+    key: PathBuf,
+    clock: SharedClock,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    pair: Arc<CertifiedKey>,
+    text: (Vec<u8>, Vec<u8>),
+    looked: Duration,
+}
+
+impl Reloading {
+    fn new(certificate: &Path, key: &Path, clock: SharedClock) -> Result<Self, CertificateError> {
+        let text = read(certificate, key)?;
+        let held = Held { pair: parse(&text, certificate)?, text, looked: clock.elapsed() };
+        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), clock, held: Mutex::new(held) })
+    }
+}
+
+impl ResolvesServerCert for Reloading {
+    fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let mut held = self.held.lock();
+        let now = self.clock.elapsed();
+        if now.saturating_sub(held.looked) >= LOOK {
+            held.looked = now;
+            // Half-written files keep the pair that works.
+            match read(&self.certificate, &self.key) {
+                Ok(text) if text != held.text => match parse(&text, &self.certificate) {
+                    Ok(pair) => (held.pair, held.text) = (pair, text),
+                    Err(error) => tracing::warn!(%error, "kept the old certificate"),
+                },
+                Ok(_) => {}
+                Err(error) => tracing::warn!(%error, "kept the old certificate"),
+            }
+        }
+        Some(held.pair.clone())
+    }
+}
+
+fn read(certificate: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>), CertificateError> {
+    let file = |path: &Path| std::fs::read(path).map_err(|error| CertificateError::new(path.display(), error));
+    Ok((file(certificate)?, file(key)?))
+}
+
+fn parse((chain, key): &(Vec<u8>, Vec<u8>), path: &Path) -> Result<Arc<CertifiedKey>, CertificateError> {
+    let what = path.display().to_string();
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+    let chain = chain.map_err(|error| CertificateError::new(&what, error))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::new(&what, error))?;
+    certified(chain, key, &what)
+}

@@ -1,0 +1,300 @@
+//! The only place that reads time. Everyone else is handed a [`Clock`].
+#![allow(
+    clippy::disallowed_methods,
+    reason = "this is the home of time: tests move every other reader by handing it a clock"
+)]
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+/// A clock moved by hand can jump at any moment, so sleepers look again this often.
+const GLANCE: Duration = Duration::from_millis(20);
+
+/// A clock as everyone holds it.
+pub type SharedClock = Arc<dyn Clock>;
+
+/// Wall time and monotonic time, both in the clock's own pace.
+///
+/// # When not to use it
+/// For leases and time-outs of calls: the other side lives in real time, so these take a
+/// [`RealClock`] whatever the tests do.
+pub trait Clock: Send + Sync + Debug {
+    /// The wall time.
+    fn now(&self) -> Timestamp;
+
+    /// How much of this clock's time has passed since it was made. Never goes back.
+    fn elapsed(&self) -> Duration;
+
+    /// How long one must really sleep until `wait` of this clock's time may have passed.
+    ///
+    /// A sleeper looks at [`Clock::elapsed`] again afterwards: it may have to sleep on.
+    fn real(&self, wait: Duration) -> Duration;
+}
+
+/// The clock on the wall.
+#[derive(Debug, Clone, Copy)]
+pub struct RealClock {
+    made: Instant,
+}
+
+impl RealClock {
+    /// A clock whose elapsed time starts now.
+    pub fn new() -> Self {
+        Self {
+            made: Instant::now(),
+        }
+    }
+}
+
+impl Default for RealClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for RealClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.made.elapsed()
+    }
+
+    fn real(&self, wait: Duration) -> Duration {
+        wait
+    }
+}
+
+/// A clock that starts at the real time and runs N-fold, so that an hour fits into a test.
+///
+/// # When not to use it
+/// Where a test must say exactly when something happens: move a [`TestClock`].
+#[derive(Debug, Clone, Copy)]
+pub struct ScaledClock {
+    began: Timestamp,
+    made: Instant,
+    factor: f64,
+}
+
+impl ScaledClock {
+    /// A clock that runs `factor` times as fast as real time.
+    ///
+    /// # Panics
+    /// If `factor` is not a finite number above zero.
+    pub fn new(factor: impl Into<f64>) -> Self {
+        let factor = factor.into();
+        assert!(
+            factor.is_finite() && factor > 0.0,
+            "a clock runs at a factor above zero, not {factor}"
+        );
+        Self {
+            began: Timestamp::now(),
+            made: Instant::now(),
+            factor,
+        }
+    }
+}
+
+impl Clock for ScaledClock {
+    fn now(&self) -> Timestamp {
+        later(self.began, self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        scaled(self.made.elapsed(), self.factor)
+    }
+
+    fn real(&self, wait: Duration) -> Duration {
+        slept(wait, self.factor)
+    }
+}
+
+/// A clock that stands still until a test moves it, or lets it run.
+#[derive(Debug)]
+pub struct TestClock {
+    began: Timestamp,
+    hand: Mutex<Hand>,
+}
+
+/// Where a [`TestClock`] stands, and how it goes on from there.
+#[derive(Debug)]
+struct Hand {
+    /// Clock time passed until `since`.
+    passed: Duration,
+    /// When the factor was last set.
+    since: Instant,
+    factor: f64,
+}
+
+impl Hand {
+    fn elapsed(&self) -> Duration {
+        self.passed
+            .saturating_add(scaled(self.since.elapsed(), self.factor))
+    }
+}
+
+impl TestClock {
+    /// A clock that stands at the real time.
+    pub fn new() -> Self {
+        Self::at(Timestamp::now())
+    }
+
+    /// A clock that stands at `began`.
+    pub fn at(began: Timestamp) -> Self {
+        let hand = Hand {
+            passed: Duration::ZERO,
+            since: Instant::now(),
+            factor: 0.0,
+        };
+        Self {
+            began,
+            hand: Mutex::new(hand),
+        }
+    }
+
+    /// Moves the clock on by `step`, at once.
+    pub fn advance(&self, step: Duration) {
+        let mut hand = self.hand.lock();
+        hand.passed = hand.passed.saturating_add(step);
+    }
+
+    /// Lets the clock run on by itself, `factor` times as fast as real time; zero stops it.
+    ///
+    /// # Panics
+    /// If `factor` is negative or not finite: a clock never goes back.
+    pub fn set_factor(&self, factor: impl Into<f64>) {
+        let factor = factor.into();
+        assert!(
+            factor.is_finite() && factor >= 0.0,
+            "a clock runs at a factor of zero or more, not {factor}"
+        );
+        let mut hand = self.hand.lock();
+        *hand = Hand {
+            passed: hand.elapsed(),
+            since: Instant::now(),
+            factor,
+        };
+    }
+}
+
+impl Default for TestClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for TestClock {
+    fn now(&self) -> Timestamp {
+        later(self.began, self.elapsed())
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.hand.lock().elapsed()
+    }
+
+    fn real(&self, wait: Duration) -> Duration {
+        slept(wait, self.hand.lock().factor).min(GLANCE)
+    }
+}
+
+/// `began` plus `passed`, or the end of time.
+fn later(began: Timestamp, passed: Duration) -> Timestamp {
+    began.checked_add(passed).unwrap_or(Timestamp::MAX)
+}
+
+fn scaled(duration: Duration, factor: f64) -> Duration {
+    Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
+}
+
+/// The real time in which a clock of `factor` moves on by `wait`.
+fn slept(wait: Duration, factor: f64) -> Duration {
+    if wait.is_zero() {
+        return Duration::ZERO;
+    }
+    // Never zero, or a sleeper a nanosecond early would spin.
+    Duration::try_from_secs_f64(wait.as_secs_f64() / factor)
+        .unwrap_or(Duration::MAX)
+        .max(Duration::from_nanos(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HOUR: Duration = Duration::from_hours(1);
+
+    #[test]
+    fn a_test_clock_stands_until_it_is_moved() {
+        let clock = TestClock::at(Timestamp::UNIX_EPOCH);
+        assert_eq!(clock.elapsed(), Duration::ZERO);
+        clock.advance(HOUR);
+        assert_eq!(clock.elapsed(), HOUR);
+        assert_eq!(clock.now().to_string(), "1970-01-01T01:00:00Z");
+    }
+
+    #[test]
+    fn a_test_clock_keeps_what_passed_when_its_factor_changes() {
+        let clock = TestClock::at(Timestamp::UNIX_EPOCH);
+        clock.advance(HOUR);
+        clock.set_factor(1e6);
+        clock.set_factor(0);
+        let stopped = clock.elapsed();
+        assert!(stopped > HOUR);
+        assert_eq!(clock.elapsed(), stopped);
+    }
+
+    #[test]
+    fn a_sleeper_on_a_test_clock_looks_again_soon() {
+        let clock = TestClock::new();
+        assert_eq!(clock.real(HOUR), GLANCE);
+        assert_eq!(clock.real(Duration::ZERO), Duration::ZERO);
+        clock.set_factor(1000);
+        assert_eq!(clock.real(Duration::from_secs(1)), Duration::from_millis(1));
+    }
+
+    #[test]
+    fn a_scaled_clock_runs_n_fold() {
+        let real = RealClock::new();
+        let clock = ScaledClock::new(60);
+        assert_eq!(clock.real(HOUR), Duration::from_mins(1));
+        let lower = clock.made.elapsed();
+        let elapsed = clock.elapsed();
+        assert!(elapsed >= scaled(lower, 60.0));
+        assert!(elapsed <= scaled(real.elapsed(), 60.0));
+    }
+
+    #[test]
+    fn a_scaled_clock_begins_at_the_real_time() {
+        let clock = ScaledClock::new(1);
+        let apart = clock.now().duration_since(RealClock::new().now());
+        assert!(apart.abs() < jiff::SignedDuration::from_mins(1));
+    }
+
+    #[test]
+    #[should_panic(expected = "above zero")]
+    fn a_scaled_clock_cannot_stand_still() {
+        ScaledClock::new(0);
+    }
+
+    #[test]
+    fn a_real_clock_sleeps_as_long_as_asked() {
+        let clock = RealClock::new();
+        assert_eq!(clock.real(HOUR), HOUR);
+        let earlier = clock.elapsed();
+        assert!(clock.elapsed() >= earlier);
+    }
+
+    #[test]
+    fn a_clock_reaches_the_end_of_time_without_a_panic() {
+        let clock = TestClock::new();
+        clock.advance(Duration::MAX);
+        clock.advance(Duration::MAX);
+        assert_eq!(clock.now(), Timestamp::MAX);
+        assert_eq!(ScaledClock::new(0.1).real(Duration::MAX), Duration::MAX);
+    }
+}

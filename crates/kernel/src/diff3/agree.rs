@@ -1,0 +1,298 @@
+//! Whether one value holds all that another says.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Number, Value};
+
+use super::path::Path;
+use super::rules::{ListKind, Rules};
+
+/// Whether `found` holds all that `wanted` says at `path`, going by the rules there and below.
+///
+/// Fields only `found` has do not matter. Both ways round, it means that the two are equal.
+pub(super) fn agrees(rules: &Rules, path: &mut Path, wanted: &Value, found: &Value) -> bool {
+    match (wanted, found) {
+        (Value::Object(wanted), Value::Object(found)) => fields_agree(rules, path, wanted, found),
+        (Value::Array(wanted), Value::Array(found)) => lists_agree(rules, path, wanted, found),
+        (Value::Number(wanted), Value::Number(found)) => exact(wanted) == exact(found),
+        _ => wanted == found,
+    }
+}
+
+fn fields_agree(
+    rules: &Rules,
+    path: &mut Path,
+    wanted: &Map<String, Value>,
+    found: &Map<String, Value>,
+) -> bool {
+    wanted
+        .iter()
+        .filter(|(_, value)| !value.is_null())
+        .all(|(name, value)| {
+            below(path, name.clone(), |path| {
+                rules.is_theirs(path)
+                    || found
+                        .get(name)
+                        .is_some_and(|found| agrees(rules, path, value, found))
+            })
+        })
+}
+
+fn lists_agree(rules: &Rules, path: &mut Path, wanted: &[Value], found: &[Value]) -> bool {
+    match rules.list(path) {
+        Some(ListKind::Map { key }) => match (by_key(wanted, key), by_key(found, key)) {
+            (Some(wanted), Some(found)) => wanted.into_iter().all(|(name, value)| {
+                below(path, format!("{key}={name}"), |path| {
+                    rules.is_theirs(path)
+                        || found
+                            .get(&name)
+                            .is_some_and(|found| agrees(rules, path, value, found))
+                })
+            }),
+            _ => unordered_agree(rules, path, wanted, found),
+        },
+        Some(ListKind::Set) => {
+            let found: Vec<String> = found.iter().map(canonical).collect();
+            wanted
+                .iter()
+                .all(|element| found.contains(&canonical(element)))
+        }
+        Some(ListKind::Unordered) => unordered_agree(rules, path, wanted, found),
+        None => {
+            wanted.len() == found.len()
+                && wanted
+                    .iter()
+                    .zip(found)
+                    .enumerate()
+                    .all(|(index, (wanted, found))| {
+                        below(path, index.to_string(), |path| {
+                            agrees(rules, path, wanted, found)
+                        })
+                    })
+        }
+    }
+}
+
+/// Whether each wanted element has a found one of its own that agrees, and none is left over.
+fn unordered_agree(rules: &Rules, path: &mut Path, wanted: &[Value], found: &[Value]) -> bool {
+    if wanted.len() != found.len() {
+        return false;
+    }
+    // Equal elements can always be paired first, which leaves few to search through.
+    let mut left: Vec<(String, &Value)> = found
+        .iter()
+        .map(|value| (canonical(value), value))
+        .collect();
+    let mut unpaired = Vec::new();
+    for value in wanted {
+        let text = canonical(value);
+        match left.iter().position(|(other, _)| *other == text) {
+            Some(index) => drop(left.swap_remove(index)),
+            None => unpaired.push(value),
+        }
+    }
+    let fits: Vec<Vec<usize>> = unpaired
+        .iter()
+        .map(|wanted| {
+            let agrees = |found: &Value| {
+                below(path, "*".to_owned(), |path| {
+                    agrees(rules, path, wanted, found)
+                })
+            };
+            indices(&left, agrees)
+        })
+        .collect();
+    can_be_paired(&fits, left.len())
+}
+
+fn indices(left: &[(String, &Value)], mut fits: impl FnMut(&Value) -> bool) -> Vec<usize> {
+    (0..left.len())
+        .filter(|&index| fits(left[index].1))
+        .collect()
+}
+
+/// Whether each row can have one of the columns it fits for itself: augmenting paths, without
+/// recursion so that long lists need no deep stack.
+fn can_be_paired(fits: &[Vec<usize>], columns: usize) -> bool {
+    let mut taken_by: Vec<Option<usize>> = vec![None; columns];
+    for start in 0..fits.len() {
+        let mut reached_from: Vec<Option<usize>> = vec![None; columns];
+        let mut rows = vec![start];
+        let mut free = None;
+        while let (Some(row), None) = (rows.pop(), free) {
+            for &column in &fits[row] {
+                if reached_from[column].is_some() {
+                    continue;
+                }
+                reached_from[column] = Some(row);
+                match taken_by[column] {
+                    Some(other) => rows.push(other),
+                    None => free = Some(column),
+                }
+            }
+        }
+        let Some(mut column) = free else { return false };
+        while let Some(row) = reached_from[column] {
+            let gives_up = taken_by.iter().position(|taken| *taken == Some(row));
+            taken_by[column] = Some(row);
+            match gives_up {
+                Some(previous) => column = previous,
+                None => break,
+            }
+        }
+    }
+    true
+}
+
+/// The elements of a list map by their key; none if one has no key or two share one.
+pub(super) fn keyed<'v>(list: &'v Value, key: &str) -> Option<BTreeMap<String, &'v Value>> {
+    by_key(list.as_array()?, key)
+}
+
+fn by_key<'v>(list: &'v [Value], key: &str) -> Option<BTreeMap<String, &'v Value>> {
+    let mut entries = BTreeMap::new();
+    for element in list {
+        let name = match element.get(key)? {
+            Value::String(text) => text.clone(),
+            number @ Value::Number(_) => canonical(number),
+            _ => return None,
+        };
+        if entries.insert(name, element).is_some() {
+            return None;
+        }
+    }
+    Some(entries)
+}
+
+/// One text for all ways to write the same value.
+pub(super) fn canonical(value: &Value) -> String {
+    match value {
+        Value::Null | Value::Bool(_) | Value::String(_) => value.to_string(),
+        Value::Number(number) => match exact(number) {
+            Exact::Whole(whole) => whole.to_string(),
+            Exact::Fraction(bits) => f64::from_bits(bits).to_string(),
+        },
+        Value::Array(elements) => {
+            let elements: Vec<String> = elements.iter().map(canonical).collect();
+            format!("[{}]", elements.join(","))
+        }
+        Value::Object(fields) => {
+            // Sorted here: whether the map is depends on a cargo feature of serde_json.
+            let fields: BTreeMap<&String, String> = fields
+                .iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(name, value)| (name, canonical(value)))
+                .collect();
+            let fields: Vec<String> = fields
+                .into_iter()
+                .map(|(name, value)| format!("{}:{value}", Value::from(name.as_str())))
+                .collect();
+            format!("{{{}}}", fields.join(","))
+        }
+    }
+}
+
+/// A number without loss: 1 and 1.0 are the same whole number, and big integers keep their digits.
+#[derive(PartialEq)]
+enum Exact {
+    Whole(i128),
+    Fraction(u64),
+}
+
+fn exact(number: &Number) -> Exact {
+    if let Some(whole) = number.as_i128() {
+        return Exact::Whole(whole);
+    }
+    let float = number.as_f64().unwrap_or(f64::NAN);
+    // Beyond 2^64 no integer of ours compares with it.
+    if float.fract() == 0.0 && float.abs() <= 2_f64.powi(64) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a whole number well within i128"
+        )]
+        return Exact::Whole(float as i128);
+    }
+    Exact::Fraction(float.to_bits())
+}
+
+/// Runs `look` one segment further down.
+fn below<T>(path: &mut Path, segment: String, look: impl FnOnce(&mut Path) -> T) -> T {
+    path.push(segment);
+    let seen = look(path);
+    path.pop();
+    seen
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn agree(rules: &Rules, wanted: &Value, found: &Value) -> bool {
+        agrees(rules, &mut Path::default(), wanted, found)
+    }
+
+    #[test]
+    fn numbers_are_compared_by_value_and_to_the_last_digit() {
+        let rules = Rules::new();
+        assert!(agree(&rules, &json!(1), &json!(1.0)));
+        assert!(agree(&rules, &json!(0), &json!(-0.0)));
+        assert!(!agree(
+            &rules,
+            &json!(9_007_199_254_740_993_i64),
+            &json!(9_007_199_254_740_992_i64)
+        ));
+        assert!(!agree(
+            &rules,
+            &json!(9_007_199_254_740_993_i64),
+            &json!(9_007_199_254_740_992.0)
+        ));
+        assert!(!agree(&rules, &json!(u64::MAX), &json!(i64::MAX)));
+        assert!(!agree(&rules, &json!(1), &json!("1")));
+    }
+
+    #[test]
+    fn an_unordered_element_takes_the_partner_another_can_spare() {
+        let rules = Rules::new().unordered("");
+        let wanted = json!([{"a": 1}, {"a": 1, "b": 2}]);
+        let found = json!([{"a": 1, "b": 2, "x": 0}, {"a": 1, "c": 3}]);
+        assert!(agree(&rules, &wanted, &found));
+        assert!(!agree(
+            &rules,
+            &wanted,
+            &json!([{"a": 1, "c": 3}, {"a": 1, "c": 3}])
+        ));
+    }
+
+    #[test]
+    fn elements_count_as_often_as_they_stand_there() {
+        let rules = Rules::new().unordered("");
+        assert!(!agree(&rules, &json!([1, 1, 2]), &json!([1, 2, 2])));
+        assert!(agree(&rules, &json!([1, 1, 2]), &json!([2, 1, 1])));
+    }
+
+    /// Tries every assignment.
+    fn pairs_by_trying(fits: &[Vec<usize>], used: &mut Vec<usize>) -> bool {
+        let Some((first, rest)) = fits.split_first() else {
+            return true;
+        };
+        first.iter().any(|&column| {
+            if used.contains(&column) {
+                return false;
+            }
+            used.push(column);
+            let paired = pairs_by_trying(rest, used);
+            used.pop();
+            paired
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn pairing_finds_a_way_whenever_there_is_one(fits in vec(vec(0..5_usize, 0..4), 0..6)) {
+            prop_assert_eq!(can_be_paired(&fits, 5), pairs_by_trying(&fits, &mut vec![]));
+        }
+    }
+}

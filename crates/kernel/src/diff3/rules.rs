@@ -1,0 +1,104 @@
+//! What a plain JSON document does not say about its fields.
+
+use super::path::Path;
+
+/// What the fields of a kind are, by path, for [`diff3`](crate::diff3()).
+///
+/// A path is a JSON pointer in which `*` stands for any one segment: a key, an index, or an element
+/// of a list map.
+///
+/// ```
+/// let rules = kernel::Rules::new()
+///     .list_map("/spec/containers", "name")
+///     .set("/spec/containers/*/args")
+///     .theirs("/spec/replicas");
+/// ```
+#[derive(Debug, Clone, Default)]
+pub struct Rules {
+    lists: Vec<(Path, ListKind)>,
+    theirs: Vec<Path>,
+    defaulted: Vec<Path>,
+}
+
+/// What a list is, if its elements do not count by position.
+#[derive(Debug, Clone)]
+pub(super) enum ListKind {
+    Map { key: String },
+    Set,
+    Unordered,
+}
+
+impl Rules {
+    /// No rules: objects field by field, lists in order.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The list at `path` is a map of objects, each known by its field `key`.
+    ///
+    /// Elements are ours one by one: those only live has belong to others. If an element has no
+    /// such field, or two have the same, the list counts as [`Rules::unordered`].
+    #[must_use]
+    pub fn list_map(self, path: &str, key: &str) -> Self {
+        self.list_kind(
+            path,
+            ListKind::Map {
+                key: key.to_owned(),
+            },
+        )
+    }
+
+    /// The list at `path` is a set. Elements are ours one by one: those only live has belong to
+    /// others.
+    ///
+    /// # When not to use it
+    /// Where the list as a whole is ours and an element too many is drift: that is
+    /// [`Rules::unordered`].
+    #[must_use]
+    pub fn set(self, path: &str) -> Self {
+        self.list_kind(path, ListKind::Set)
+    }
+
+    /// The list at `path` is ours as a whole, in any order.
+    #[must_use]
+    pub fn unordered(self, path: &str) -> Self {
+        self.list_kind(path, ListKind::Unordered)
+    }
+
+    /// What is at `path` and below is the other side's, whatever desired says.
+    #[must_use]
+    pub fn theirs(mut self, path: &str) -> Self {
+        self.theirs.push(Path::parse(path));
+        self
+    }
+
+    /// The other side fills in what is at `path` when nobody desires a value there, so no longer
+    /// desiring one is not a change.
+    #[must_use]
+    pub fn defaulted(mut self, path: &str) -> Self {
+        self.defaulted.push(Path::parse(path));
+        self
+    }
+
+    fn list_kind(mut self, path: &str, kind: ListKind) -> Self {
+        self.lists.push((Path::parse(path), kind));
+        self
+    }
+
+    /// The kind of the list at `path`; the rule given last counts.
+    pub(super) fn list(&self, path: &Path) -> Option<&ListKind> {
+        self.lists
+            .iter()
+            .rev()
+            .find(|(pattern, _)| pattern.matches(path))
+            .map(|(_, kind)| kind)
+    }
+
+    pub(super) fn is_theirs(&self, path: &Path) -> bool {
+        self.theirs.iter().any(|pattern| pattern.matches(path))
+    }
+
+    pub(super) fn is_defaulted(&self, path: &Path) -> bool {
+        self.defaulted.iter().any(|pattern| pattern.matches(path))
+    }
+}

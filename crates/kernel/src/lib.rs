@@ -1,0 +1,43 @@
+//! The pure ground everything else stands on. No I/O, no client, no tasks; only [`clock`](Clock)
+//! reads time.
+//!
+//! | to say                                   | use                                              |
+//! |------------------------------------------|--------------------------------------------------|
+//! | how a pass ended, and why                | [`Progress`], [`Stop`], [`Reason`]               |
+//! | what an error means to us                | [`Class`]                                        |
+//! | what is true of an object                | [`Conditions`]                                   |
+//! | what differs, and whose doing it is      | [`diff3`], [`Rules`], [`Diff`]                   |
+//! | when to try, when to look again          | [`Backoff`], [`spread`], [`Clock`]               |
+//! | which object, and whose                  | [`ObjectKey`], [`ClusterId`], [`Marker`]         |
+//! | a name Kubernetes accepts                | [`label`], [`subdomain`]                         |
+//! | a secret, or a text that may hold one    | [`Redacted`], [`redact`], [`cap`]                |
+//! | whether we may write                     | [`Guard`]                                        |
+
+mod backoff;
+mod class;
+mod clock;
+mod conditions;
+mod diff3;
+mod guard;
+mod identity;
+mod names;
+mod progress;
+mod redact;
+mod reference;
+mod schedule;
+
+pub use backoff::Backoff;
+pub use class::Class;
+pub use clock::{Clock, RealClock, ScaledClock, SharedClock, TestClock};
+pub use conditions::{Conditions, find, is_true};
+pub use diff3::{Change, ChangeKind, Diff, Rules, diff3};
+pub use guard::{Deposed, Guard};
+pub use identity::{
+    APPLIED, ClusterId, InvalidClusterId, MARKER_CLUSTER, MARKER_OBJECT, Marker, PAUSED,
+    RECONCILE_NOW, object_marker,
+};
+pub use names::{label, subdomain};
+pub use progress::{Progress, Reason, Stop};
+pub use redact::{Redacted, cap, redact};
+pub use reference::{InvalidObjectKey, ObjectKey};
+pub use schedule::spread;

@@ -1,0 +1,122 @@
+//! The emulator's service `probe`, over HTTP.
+
+use std::time::Duration;
+
+use engine::{Classified, kill_point};
+use kernel::{Class, Deposed, Guard, redact};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+/// A thing outside.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Thing {
+    pub(crate) name: String,
+    pub(crate) value: String,
+    #[serde(default)]
+    pub(crate) marker: Option<String>,
+}
+
+/// Why the outside did not do what was asked. Text is redacted before it gets here.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Error {
+    #[error("{what}: the outside cannot be reached: {message}; tried again with back-off")]
+    Unreachable { what: String, message: String },
+    #[error("{what}: the outside answered {status} {code}: {message}")]
+    Answer { what: String, status: u16, code: String, message: String },
+    #[error("{what}: {source}")]
+    Deposed { what: String, source: Deposed },
+}
+
+impl Classified for Error {
+    fn class(&self) -> Class {
+        match self {
+            Self::Unreachable { .. } => Class::Unreachable,
+            Self::Deposed { .. } => Class::Deposed,
+            Self::Answer { code, .. } if code == "ResourceNotFoundException" => Class::NotFound,
+            Self::Answer { code, .. } if code.contains("Throttling") => Class::Throttled,
+            Self::Answer { status: 403, .. } => Class::Denied,
+            Self::Answer { status: 500.., .. } => Class::Transient,
+            Self::Answer { .. } => Class::Invalid,
+        }
+    }
+}
+
+/// A client that writes only while its guards hold.
+#[derive(Debug, Clone)]
+pub(crate) struct Outside {
+    url: String,
+    guards: Vec<Guard>,
+    http: reqwest::Client,
+}
+
+impl Outside {
+    pub(crate) fn new(url: String, guards: Vec<Guard>) -> Self {
+        let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build();
+        Self { url, guards, http: http.expect("the TLS provider is installed first thing in main") }
+    }
+
+    pub(crate) async fn find(&self, name: &str) -> Result<Option<Thing>, Error> {
+        match self.call("Get", name, &json!({"name": name}), &[]).await {
+            Ok(answer) => Ok(serde_json::from_value(answer).ok()),
+            Err(error) if error.class() == Class::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    pub(crate) async fn put(&self, thing: &Thing) -> Result<(), Error> {
+        self.may_write("Put", &thing.name)?;
+        let body = json!({"name": thing.name, "value": thing.value, "marker": thing.marker});
+        kill_point("before-put");
+        self.call("Put", &thing.name, &body, &[&thing.value]).await?;
+        kill_point("after-put");
+        Ok(())
+    }
+
+    pub(crate) async fn delete(&self, name: &str, marker: &str) -> Result<(), Error> {
+        self.may_write("Delete", name)?;
+        kill_point("before-delete");
+        let gone = self.call("Delete", name, &json!({"name": name, "marker": marker}), &[]).await;
+        kill_point("after-delete");
+        match gone {
+            Err(error) if error.class() == Class::NotFound => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    fn may_write(&self, operation: &str, name: &str) -> Result<(), Error> {
+        let held = self.guards.iter().try_for_each(Guard::check);
+        held.map_err(|source| Error::Deposed { what: format!("{operation} {name}"), source })
+    }
+
+    async fn call(&self, operation: &str, name: &str, body: &Value, secrets: &[&str]) -> Result<Value, Error> {
+        let what = format!("{operation} {name}");
+        let lost = |error: reqwest::Error| Error::Unreachable { what: what.clone(), message: redact(&error.to_string(), secrets) };
+        let response = self
+            .http
+            .post(&self.url)
+            .header("x-amz-target", format!("Probe.{operation}"))
+            .header("content-type", "application/x-amz-json-1.1")
+            .header(
+                "authorization",
+                "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/probe/aws4_request, SignedHeaders=host, Signature=00",
+            )
+            .body(body.to_string())
+            .send()
+            .await
+            .map_err(lost)?;
+        let status = response.status();
+        let text = response.text().await.map_err(lost)?;
+        let answer: Value = serde_json::from_str(&text).unwrap_or_default();
+        if status.is_success() {
+            return Ok(answer);
+        }
+        let code = answer["__type"].as_str().unwrap_or("Unknown");
+        let message = answer["message"].as_str().unwrap_or(&text);
+        Err(Error::Answer {
+            what,
+            status: status.as_u16(),
+            code: code.rsplit('#').next().unwrap_or(code).to_owned(),
+            message: redact(message, secrets),
+        })
+    }
+}

@@ -1,0 +1,24 @@
+//! The features this binary has.
+
+use engine::{Feature, Usage};
+
+/// All of them, in the order of the manual.
+pub(crate) fn all() -> Vec<Box<dyn Feature>> {
+    #[allow(unused_mut)] // only the chaos build adds to it
+    let mut features: Vec<Box<dyn Feature>> = Vec::new();
+    #[cfg(feature = "chaos")]
+    features.push(Box::new(probe::ProbeFeature));
+    features
+}
+
+/// Refuses names that are no feature, and says which are.
+pub(crate) fn check(features: &[Box<dyn Feature>], names: &[String]) -> Result<(), Usage> {
+    let valid: Vec<_> = features.iter().map(|feature| feature.name()).collect();
+    match names.iter().find(|name| !valid.contains(&name.as_str())) {
+        None => Ok(()),
+        Some(unknown) => {
+            let valid = if valid.is_empty() { "none in this build".to_owned() } else { valid.join(", ") };
+            Err(Usage(format!("there is no feature {unknown:?}; the features are: {valid}")))
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Whose key is whose: accounts, roles that may be assumed, and sessions that end.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use serde::Deserialize;
+
+use crate::protocol::Refusal;
+use crate::sigv4::Signed;
+
+/// The account of the key `test`.
+pub const DEFAULT_ACCOUNT: &str = "000000000000";
+/// AWS's own default for the longest session of a role.
+const HOUR: u64 = 3600;
+
+/// Who makes a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Access key id.
+    pub key: String,
+    /// Account, twelve digits.
+    pub account: String,
+    /// ARN of the user or of the role's session.
+    pub arn: String,
+    /// Unique id, as GetCallerIdentity tells it.
+    pub user_id: String,
+    /// ARN of the role behind a session.
+    pub role: Option<String>,
+}
+
+impl Caller {
+    /// Whether a fault rule's `caller` means this one: key, account, ARN, role ARN or role name.
+    pub fn is(&self, named: &str) -> bool {
+        let role_name = self
+            .role
+            .as_deref()
+            .and_then(|role| role.rsplit('/').next());
+        [
+            Some(self.key.as_str()),
+            Some(&self.account),
+            Some(&self.arn),
+            self.role.as_deref(),
+            role_name,
+        ]
+        .contains(&Some(named))
+    }
+}
+
+/// A role that may be assumed.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct Role {
+    /// `arn:aws:iam::<account>:role/<path and name>`.
+    pub arn: String,
+    /// What callers must present; absent means that none is asked for.
+    #[serde(default)]
+    pub external_id: Option<String>,
+    /// Longest session in seconds.
+    #[serde(default = "hour")]
+    pub max_seconds: u64,
+}
+
+fn hour() -> u64 {
+    HOUR
+}
+
+/// Temporary credentials, as AssumeRole hands them out.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// Whose they are.
+    pub caller: Caller,
+    /// The secret key. Nothing verifies it.
+    pub secret: String,
+    /// The session token; a request with the key must carry it.
+    pub token: String,
+    /// When they end, on the emulator's clock.
+    pub expires: Timestamp,
+}
+
+/// Keys, roles and sessions over all accounts.
+///
+/// The key `test` is account 000000000000; `AKIA<12 digits>…` is the account of these digits;
+/// others are added by control. A key that is none of these is nobody's.
+#[derive(Debug, Default)]
+pub struct Accounts {
+    keys: BTreeMap<String, String>,
+    roles: BTreeMap<String, Role>,
+    sessions: BTreeMap<String, Session>,
+    issued: u64,
+}
+
+impl Accounts {
+    /// Who signed, if the key is known and its session has not ended.
+    pub fn caller(&self, signed: &Signed, now: Timestamp) -> Result<Caller, Refusal> {
+        if let Some(session) = self.sessions.get(&signed.key) {
+            return match &signed.token {
+                Some(token) if *token == session.token && now >= session.expires => {
+                    Err(Refusal::Expired)
+                }
+                Some(token) if *token == session.token => Ok(session.caller.clone()),
+                Some(_) | None => Err(Refusal::UnknownKey),
+            };
+        }
+        let account = self.account(&signed.key).ok_or(Refusal::UnknownKey)?;
+        Ok(Caller {
+            key: signed.key.clone(),
+            arn: format!("arn:aws:iam::{account}:user/{}", signed.key),
+            user_id: format!("AIDA{account}"),
+            account,
+            role: None,
+        })
+    }
+
+    fn account(&self, key: &str) -> Option<String> {
+        if let Some(account) = self.keys.get(key) {
+            return Some(account.clone());
+        }
+        if key == "test" {
+            return Some(DEFAULT_ACCOUNT.to_owned());
+        }
+        let digits = key.strip_prefix("AKIA")?.get(..12)?;
+        digits
+            .bytes()
+            .all(|byte| byte.is_ascii_digit())
+            .then(|| digits.to_owned())
+    }
+
+    /// Gives `key` to `account`.
+    pub fn give_key(&mut self, key: &str, account: &str) -> Result<(), String> {
+        if account.len() != 12 || !account.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Err(format!(
+                "account {account:?} of key {key:?} must be twelve digits"
+            ));
+        }
+        self.keys.insert(key.to_owned(), account.to_owned());
+        Ok(())
+    }
+
+    /// Lets `role` be assumed, on its terms.
+    pub fn allow(&mut self, role: Role) -> Result<(), String> {
+        role_account(&role.arn).ok_or_else(|| {
+            format!(
+                "{:?} is no role ARN; write arn:aws:iam::<12 digits>:role/<name>",
+                role.arn
+            )
+        })?;
+        self.roles.insert(role.arn.clone(), role);
+        Ok(())
+    }
+
+    /// No longer lets the role be assumed; sessions that run go on. `false` if it was not allowed.
+    pub fn forbid(&mut self, arn: &str) -> bool {
+        self.roles.remove(arn).is_some()
+    }
+
+    /// The role, if it may be assumed.
+    pub fn role(&self, arn: &str) -> Option<&Role> {
+        self.roles.get(arn)
+    }
+
+    /// All roles that may be assumed.
+    pub fn roles(&self) -> impl Iterator<Item = &Role> {
+        self.roles.values()
+    }
+
+    /// All sessions handed out.
+    pub fn sessions(&self) -> impl Iterator<Item = &Session> {
+        self.sessions.values()
+    }
+
+    /// Hands out a session of `role`; the caller has checked that it may.
+    pub fn open(&mut self, role: &str, name: &str, lasts: Duration, now: Timestamp) -> Session {
+        self.issued += 1;
+        let account = role_account(role).expect("only well-formed roles are allowed");
+        let role_name = role.rsplit('/').next().unwrap_or_default();
+        let key = format!("ASIA{:016X}", self.issued);
+        let session = Session {
+            caller: Caller {
+                key: key.clone(),
+                account: account.to_owned(),
+                arn: format!("arn:aws:sts::{account}:assumed-role/{role_name}/{name}"),
+                user_id: format!("AROA{account}:{name}"),
+                role: Some(role.to_owned()),
+            },
+            secret: format!("emulated{:032x}", self.issued),
+            token: format!("EmulatedSessionToken{:020}", self.issued),
+            expires: now.saturating_add(lasts).unwrap_or(Timestamp::MAX),
+        };
+        self.sessions.insert(key, session.clone());
+        session
+    }
+
+    /// Forgets added keys, roles and sessions. Key ids are not given out twice.
+    pub fn reset(&mut self) {
+        self.keys.clear();
+        self.roles.clear();
+        self.sessions.clear();
+    }
+}
+
+/// The account in a role's ARN.
+fn role_account(arn: &str) -> Option<&str> {
+    let (account, name) = arn.strip_prefix("arn:aws:iam::")?.split_once(":role/")?;
+    let is_account = account.len() == 12 && account.bytes().all(|byte| byte.is_ascii_digit());
+    (is_account && !name.is_empty() && !name.ends_with('/')).then_some(account)
+}

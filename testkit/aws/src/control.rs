@@ -1,0 +1,302 @@
+//! Control under `/_emu`: clock, switches, faults, edits from behind, log, state, oracle, reset.
+//!
+//! | request | body or query | answer |
+//! |---|---|---|
+//! | `POST clock` | `{"advance": span}`, `{"factor": number}` or both | `{"now", "factor"}` |
+//! | `GET clock` | | the same |
+//! | `PUT switches` | `{"<service>": {"<switch>": value}}` | all switches |
+//! | `GET switches` | | all switches |
+//! | `POST faults` | a [`crate::faults::Rule`] | `{"id"}` |
+//! | `GET faults` | | rules in force |
+//! | `DELETE faults` | `?id=`; without it all go | `{}` |
+//! | `POST mutate` | `{"service", …}`, the rest is the service's | the service's |
+//! | `GET log` | `?since=<seq>` | `{"entries", "last", "dropped"}` |
+//! | `GET state` | | `{"<service>": …}` |
+//! | `GET violations` | | `{"violations": [{"service", "rule", "detail", "time"}]}` |
+//! | `POST reset` | | `{}` |
+//! | any `<service>/…` | the service's own verbs | the service's |
+//!
+//! A span is a number of seconds or text such as `"250ms"`. Wrong requests are answered 400, 404
+//! or 405 with `{"error"}`, which says what would be right.
+
+use std::time::Duration;
+
+use http::Method;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+
+use crate::faults::Rule;
+use crate::router::{Mounted, World};
+use crate::service::{ControlError, Moment, Verb};
+use crate::span;
+use crate::switches::Switches;
+
+/// The words that a service cannot have as its name.
+pub(crate) const WORDS: &[&str] = &[
+    "clock",
+    "switches",
+    "faults",
+    "mutate",
+    "log",
+    "state",
+    "violations",
+    "reset",
+];
+
+/// A control request, taken apart.
+pub(crate) struct Control {
+    pub(crate) method: Method,
+    /// Path below `/_emu/`, in segments.
+    pub(crate) path: Vec<String>,
+    pub(crate) query: Vec<(String, String)>,
+    /// `Null` when there is none.
+    pub(crate) body: Value,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClockChange {
+    #[serde(default, deserialize_with = "span::deserialize_some")]
+    advance: Option<Duration>,
+    factor: Option<f64>,
+}
+
+type Answer = Result<Value, ControlError>;
+
+impl World {
+    /// Carries out a control request.
+    pub(crate) fn control(&mut self, control: Control) -> Answer {
+        let path: Vec<_> = control.path.iter().map(String::as_str).collect();
+        let (word, rest) = path.split_first().ok_or_else(|| self.unknown_word(""))?;
+        if !WORDS.contains(word) {
+            let at = self
+                .service_named(word)
+                .ok_or_else(|| self.unknown_word(word))?;
+            return self.verb(at, control);
+        }
+        if !rest.is_empty() {
+            return Err(ControlError::unknown(format!(
+                "nothing is below /_emu/{word}"
+            )));
+        }
+        match (*word, control.method.as_str()) {
+            ("clock", "GET") => Ok(self.shown_clock()),
+            ("clock", "POST") => self.turn_clock(control.body),
+            ("switches", "GET") => Ok(self.shown_switches()),
+            ("switches", "PUT") => self.switch(control.body),
+            ("faults", "GET") => Ok(json!({ "faults": self.faults.shown() })),
+            ("faults", "POST") => self.add_fault(control.body),
+            ("faults", "DELETE") => self.delete_faults(&control),
+            ("mutate", "POST") => self.mutate(control.body),
+            ("log", "GET") => Ok(self
+                .log
+                .since(number(&control, "since")?.unwrap_or_default())),
+            ("state", "GET") => Ok(self.state()),
+            ("violations", "GET") => Ok(self.violations()),
+            ("reset", "POST") => Ok(self.reset()),
+            (word, method) => Err(ControlError {
+                status: 405,
+                message: format!("/_emu/{word} does not take {method}"),
+            }),
+        }
+    }
+
+    fn turn_clock(&mut self, body: Value) -> Answer {
+        let change: ClockChange = read("clock", body)?;
+        if change.advance.is_none() && change.factor.is_none() {
+            return Err(ControlError::invalid(
+                "clock: give advance (a span), factor (a number) or both",
+            ));
+        }
+        if let Some(factor) = change.factor {
+            self.clock.run(factor).map_err(ControlError::invalid)?;
+        }
+        if let Some(by) = change.advance {
+            self.clock.advance(by).map_err(ControlError::invalid)?;
+        }
+        Ok(self.shown_clock())
+    }
+
+    fn shown_clock(&self) -> Value {
+        json!({ "now": self.now(), "factor": self.clock.factor() })
+    }
+
+    /// All or nothing: each service's switches are set on a copy first.
+    fn switch(&mut self, body: Value) -> Answer {
+        let wanted: Map<String, Value> = read("switches", body)?;
+        let mut turned = Vec::new();
+        for (service, settings) in wanted {
+            let at = self
+                .service_named(&service)
+                .ok_or_else(|| self.unknown_service(&service))?;
+            let settings: Map<String, Value> = read(&format!("switches of {service}"), settings)?;
+            let mut switches = self.services[at].switches.clone();
+            switches
+                .set(&service, &settings)
+                .map_err(ControlError::invalid)?;
+            turned.push((at, switches));
+        }
+        for (at, switches) in turned {
+            self.services[at].switches = switches;
+        }
+        Ok(self.shown_switches())
+    }
+
+    fn shown_switches(&self) -> Value {
+        let shown = self
+            .services
+            .iter()
+            .map(|one| (one.service.name().to_owned(), one.switches.shown()));
+        Value::Object(shown.collect())
+    }
+
+    fn add_fault(&mut self, body: Value) -> Answer {
+        let rule: Rule = read("faults", body)?;
+        if let Some(service) = &rule.service
+            && self.service_named(service).is_none()
+        {
+            return Err(self.unknown_service(service));
+        }
+        let id = self
+            .faults
+            .add(rule)
+            .map_err(|wrong| ControlError::invalid(format!("faults: {wrong}")))?;
+        Ok(json!({ "id": id }))
+    }
+
+    fn delete_faults(&mut self, control: &Control) -> Answer {
+        match number(control, "id")? {
+            None => self.faults.clear(),
+            Some(id) if self.faults.delete(id) => {}
+            Some(id) => {
+                return Err(ControlError::unknown(format!(
+                    "no fault rule {id} is in force; it may be used up"
+                )));
+            }
+        }
+        Ok(json!({}))
+    }
+
+    fn mutate(&mut self, body: Value) -> Answer {
+        let mut change: Map<String, Value> = read("mutate", body)?;
+        let Some(Value::String(service)) = change.remove("service") else {
+            return Err(ControlError::invalid(format!(
+                "mutate: name the service; {}",
+                self.service_names()
+            )));
+        };
+        let at = self
+            .service_named(&service)
+            .ok_or_else(|| self.unknown_service(&service))?;
+        let now = self.now();
+        let Mounted { service, switches } = &mut self.services[at];
+        service.mutate(&Moment { now, switches }, Value::Object(change))
+    }
+
+    fn verb(&mut self, at: usize, control: Control) -> Answer {
+        let now = self.now();
+        let Mounted { service, switches } = &mut self.services[at];
+        let Control {
+            method, path, body, ..
+        } = control;
+        let verb = Verb {
+            method,
+            path: path.into_iter().skip(1).collect(),
+            body,
+        };
+        service
+            .verb(&Moment { now, switches }, &verb)
+            .unwrap_or_else(|| {
+                let name = service.name();
+                let verbs = if service.verbs().is_empty() {
+                    "none".to_owned()
+                } else {
+                    service.verbs().join(", ")
+                };
+                let asked = format!("{} {}", verb.method, verb.path.join("/"));
+                Err(ControlError::unknown(format!(
+                    "{name} has no verb {asked:?} under /_emu/{name}/; it has: {verbs}"
+                )))
+            })
+    }
+
+    fn state(&self) -> Value {
+        let now = self.now();
+        let held = self.services.iter().map(|Mounted { service, switches }| {
+            (
+                service.name().to_owned(),
+                service.state(&Moment { now, switches }),
+            )
+        });
+        Value::Object(held.collect())
+    }
+
+    fn violations(&self) -> Value {
+        let all = self.services.iter().flat_map(|one| {
+            let name = one.service.name();
+            one.service.violations().into_iter().map(move |seen| {
+                json!({ "service": name, "rule": seen.rule, "detail": seen.detail, "time": seen.time })
+            })
+        });
+        json!({ "violations": all.collect::<Vec<_>>() })
+    }
+
+    fn reset(&mut self) -> Value {
+        for one in &mut self.services {
+            one.service.reset();
+            one.switches = Switches::new(one.service.switches());
+        }
+        self.faults.clear();
+        self.log.reset();
+        self.clock.reset();
+        json!({})
+    }
+
+    fn service_named(&self, name: &str) -> Option<usize> {
+        self.services
+            .iter()
+            .position(|one| one.service.name() == name)
+    }
+
+    fn service_names(&self) -> String {
+        let names: Vec<_> = self.services.iter().map(|one| one.service.name()).collect();
+        format!("services: {}", names.join(", "))
+    }
+
+    fn unknown_service(&self, name: &str) -> ControlError {
+        ControlError::invalid(format!(
+            "there is no service {name:?}; {}",
+            self.service_names()
+        ))
+    }
+
+    fn unknown_word(&self, word: &str) -> ControlError {
+        let words = WORDS.join(", ");
+        ControlError::unknown(format!(
+            "/_emu/{word} is unknown; control: {words}; {}",
+            self.service_names()
+        ))
+    }
+}
+
+/// A body in the form a request wants; serde's text names the fields that are allowed.
+pub(crate) fn read<T: DeserializeOwned>(what: &str, body: Value) -> Result<T, ControlError> {
+    let body = if body.is_null() { json!({}) } else { body };
+    serde_json::from_value(body).map_err(|wrong| ControlError::invalid(format!("{what}: {wrong}")))
+}
+
+fn number(control: &Control, name: &str) -> Result<Option<u64>, ControlError> {
+    if let Some((other, _)) = control.query.iter().find(|(key, _)| key != name) {
+        return Err(ControlError::invalid(format!(
+            "query {other:?} is unknown; allowed: {name}"
+        )));
+    }
+    let Some((_, value)) = control.query.first() else {
+        return Ok(None);
+    };
+    let read = value
+        .parse()
+        .map_err(|_| ControlError::invalid(format!("{name}={value} is no whole number")));
+    read.map(Some)
+}

@@ -1,0 +1,271 @@
+//! Fault rules: what goes wrong on purpose, for whom, on what, how often.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::accounts::Caller;
+use crate::service::Operation;
+use crate::span;
+
+/// A rule as control requests write it. A part that is absent matches everything.
+///
+/// `operation` and `resource` may hold `*` for any run of characters. `caller` is an access key,
+/// an account, an ARN, or a role's ARN or name.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Rule {
+    /// Service, by its name in control requests.
+    pub service: Option<String>,
+    /// Operation, as in AWS's reference.
+    pub operation: Option<String>,
+    /// What the request is about.
+    pub resource: Option<String>,
+    /// Who calls.
+    pub caller: Option<String>,
+    /// How many requests it hits; absent means all, until deleted.
+    pub times: Option<u64>,
+    /// What happens to them.
+    pub effect: Effect,
+}
+
+/// What happens to a request a rule hits.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Effect {
+    /// Not executed; this error is answered in the service's protocol.
+    Error(Injected),
+    /// Waits this long in real time, then executes.
+    #[serde(deserialize_with = "span::deserialize")]
+    Delay(Duration),
+    /// Executed; reads see the previous state. Meant for reads: a write is as ever.
+    Stale,
+    /// Not executed; the connection closes without an answer.
+    CutBefore,
+    /// Executed; the connection closes without an answer.
+    CutAfter,
+}
+
+/// An error to answer with.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Injected {
+    /// HTTP status, 400 to 599.
+    pub status: u16,
+    /// AWS's error code.
+    pub code: String,
+    /// Text; the code again when absent.
+    pub message: Option<String>,
+}
+
+impl Effect {
+    /// Its name in rules and in the log.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Error(_) => "error",
+            Self::Delay(_) => "delay",
+            Self::Stale => "stale",
+            Self::CutBefore => "cutBefore",
+            Self::CutAfter => "cutAfter",
+        }
+    }
+
+    fn shown(&self) -> Value {
+        match self {
+            Self::Error(error) => {
+                json!({ "error": { "status": error.status, "code": error.code, "message": error.message } })
+            }
+            Self::Delay(span) => json!({ "delay": span.as_secs_f64() }),
+            Self::Stale | Self::CutBefore | Self::CutAfter => json!(self.name()),
+        }
+    }
+}
+
+/// The rules in force, oldest first.
+#[derive(Debug, Default)]
+pub struct Faults {
+    rules: Vec<(u64, Rule)>,
+    added: u64,
+}
+
+impl Faults {
+    /// Puts a rule in force and gives its id.
+    pub fn add(&mut self, rule: Rule) -> Result<u64, String> {
+        if rule.times == Some(0) {
+            return Err("times must be 1 or more; leave it out for a rule that stays".to_owned());
+        }
+        if let Effect::Error(error) = &rule.effect
+            && !(400..=599).contains(&error.status)
+        {
+            return Err(format!(
+                "error status {} is no error; give one from 400 to 599",
+                error.status
+            ));
+        }
+        self.added += 1;
+        self.rules.push((self.added, rule));
+        Ok(self.added)
+    }
+
+    /// The effect of the oldest rule that matches; that rule is used up by one.
+    pub fn hit(
+        &mut self,
+        service: &str,
+        operation: &Operation,
+        caller: Option<&Caller>,
+    ) -> Option<Effect> {
+        let position = self
+            .rules
+            .iter()
+            .position(|(_, rule)| rule.matches(service, operation, caller))?;
+        let rule = &mut self.rules[position].1;
+        let effect = rule.effect.clone();
+        if let Some(times) = &mut rule.times {
+            *times -= 1;
+            if *times == 0 {
+                self.rules.remove(position);
+            }
+        }
+        Some(effect)
+    }
+
+    /// Deletes one rule; `false` if there is none of this id (it may be used up).
+    pub fn delete(&mut self, id: u64) -> bool {
+        let before = self.rules.len();
+        self.rules.retain(|(own, _)| *own != id);
+        self.rules.len() < before
+    }
+
+    /// Deletes all rules.
+    pub fn clear(&mut self) {
+        self.rules.clear();
+    }
+
+    /// All rules in force, with how often each will still hit.
+    pub fn shown(&self) -> Value {
+        self.rules
+            .iter()
+            .map(|(id, rule)| rule.shown(*id))
+            .collect()
+    }
+}
+
+impl Rule {
+    fn matches(&self, service: &str, operation: &Operation, caller: Option<&Caller>) -> bool {
+        let resource = operation.resource.as_deref();
+        self.service
+            .as_deref()
+            .is_none_or(|wanted| wanted == service)
+            && self
+                .operation
+                .as_deref()
+                .is_none_or(|wanted| glob(wanted, &operation.name))
+            && self
+                .resource
+                .as_deref()
+                .is_none_or(|wanted| resource.is_some_and(|is| glob(wanted, is)))
+            && self
+                .caller
+                .as_deref()
+                .is_none_or(|wanted| caller.is_some_and(|is| is.is(wanted)))
+    }
+
+    fn shown(&self, id: u64) -> Value {
+        json!({
+            "id": id, "service": self.service, "operation": self.operation, "resource": self.resource,
+            "caller": self.caller, "times": self.times, "effect": self.effect.shown(),
+        })
+    }
+}
+
+/// Whether `text` fits `pattern`, where `*` stands for any run of characters.
+fn glob(pattern: &str, text: &str) -> bool {
+    let Some((head, tail)) = pattern.split_once('*') else {
+        return pattern == text;
+    };
+    let Some(rest) = text.strip_prefix(head) else {
+        return false;
+    };
+    let ends = rest.char_indices().map(|(at, _)| at).chain([rest.len()]);
+    ends.into_iter().any(|at| glob(tail, &rest[at..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn rule(written: Value) -> Rule {
+        serde_json::from_value(written).expect("a rule")
+    }
+
+    fn on(name: &str, resource: Option<&str>) -> Operation {
+        Operation {
+            name: name.to_owned(),
+            resource: resource.map(str::to_owned),
+        }
+    }
+
+    #[rstest]
+    #[case::itself("Get", "Get", true)]
+    #[case::other("Get", "GetAll", false)]
+    #[case::any("*", "", true)]
+    #[case::head("Get*", "GetAll", true)]
+    #[case::middle("vol-*-a", "vol-1-b-a", true)]
+    #[case::not_the_end("vol-*-a", "vol-1-b", false)]
+    fn a_star_stands_for_any_run(#[case] pattern: &str, #[case] text: &str, #[case] fits: bool) {
+        assert_eq!(glob(pattern, text), fits);
+    }
+
+    #[test]
+    fn a_rule_is_used_up_after_its_times_and_the_next_one_takes_over() {
+        let mut faults = Faults::default();
+        faults
+            .add(rule(
+                json!({ "operation": "Get", "times": 2, "effect": "cutBefore" }),
+            ))
+            .unwrap();
+        faults.add(rule(json!({ "effect": "stale" }))).unwrap();
+        let mut hit = |name| {
+            faults
+                .hit("probe", &on(name, None), None)
+                .map(|effect| effect.name())
+        };
+        assert_eq!(
+            [hit("Get"), hit("Put"), hit("Get"), hit("Get")],
+            [
+                Some("cutBefore"),
+                Some("stale"),
+                Some("cutBefore"),
+                Some("stale")
+            ]
+        );
+    }
+
+    #[test]
+    fn a_rule_for_a_resource_spares_requests_without_one() {
+        let mut faults = Faults::default();
+        faults
+            .add(rule(json!({ "resource": "a*", "effect": "cutAfter" })))
+            .unwrap();
+        assert_eq!(faults.hit("probe", &on("List", None), None), None);
+        assert_eq!(
+            faults.hit("probe", &on("Get", Some("ab")), None),
+            Some(Effect::CutAfter)
+        );
+    }
+
+    #[rstest]
+    #[case::no_times(json!({ "times": 0, "effect": "stale" }), "1 or more")]
+    #[case::no_error(json!({ "effect": { "error": { "status": 200, "code": "Fine" } } }), "400 to 599")]
+    fn an_idle_rule_is_refused(#[case] written: Value, #[case] told: &str) {
+        assert!(
+            Faults::default()
+                .add(rule(written))
+                .unwrap_err()
+                .contains(told)
+        );
+    }
+}

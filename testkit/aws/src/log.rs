@@ -1,0 +1,126 @@
+//! The request log: what came, from whom, and what it got, in the order of effects.
+
+use std::collections::VecDeque;
+
+use jiff::Timestamp;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Entries kept; the oldest go first.
+const ENTRIES: usize = 100_000;
+/// Bytes of bodies kept over all entries.
+const BYTES: usize = 128 << 20;
+/// Bytes kept of one body.
+const BODY: usize = 64 << 10;
+
+/// One request. `seq`, `time` and the rest are the names in `GET /_emu/log`.
+#[derive(Debug, Clone, Default, Serialize)]
+pub struct Entry {
+    /// Number of the request, from 1, never given twice.
+    pub seq: u64,
+    /// When it was executed or refused, on the emulator's clock.
+    pub time: Timestamp,
+    /// Account of the caller.
+    pub account: Option<String>,
+    /// Access key, known or not.
+    pub key: Option<String>,
+    /// Credential scope.
+    pub scope: Option<String>,
+    /// Service.
+    pub service: Option<String>,
+    /// Operation.
+    pub operation: Option<String>,
+    /// What it was about.
+    pub resource: Option<String>,
+    /// Body as text, cut after 64 KiB.
+    pub body: String,
+    /// Status answered; absent when the connection was cut instead.
+    pub status: Option<u16>,
+    /// Error code answered.
+    pub code: Option<String>,
+    /// The effect of the fault rule that hit it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fault: Option<&'static str>,
+}
+
+/// A bounded list of entries that tells how many it has dropped.
+#[derive(Debug, Default)]
+pub struct Log {
+    entries: VecDeque<Entry>,
+    bytes: usize,
+    last: u64,
+    dropped: u64,
+}
+
+impl Log {
+    /// Adds an entry under the next number.
+    pub fn add(&mut self, mut entry: Entry) {
+        self.last += 1;
+        entry.seq = self.last;
+        self.bytes += entry.body.len();
+        self.entries.push_back(entry);
+        while self.entries.len() > ENTRIES || self.bytes > BYTES {
+            let Some(oldest) = self.entries.pop_front() else {
+                return;
+            };
+            self.bytes -= oldest.body.len();
+            self.dropped += 1;
+        }
+    }
+
+    /// Entries with a number above `since`, the last number given, and how many old ones are gone.
+    pub fn since(&self, since: u64) -> Value {
+        let skipped = self.entries.partition_point(|entry| entry.seq <= since);
+        let entries: Vec<_> = self.entries.range(skipped..).collect();
+        json!({ "entries": entries, "last": self.last, "dropped": self.dropped })
+    }
+
+    /// Forgets the entries. Numbers go on, so that a reader's `since` stays good.
+    pub fn reset(&mut self) {
+        self.entries.clear();
+        self.bytes = 0;
+        self.dropped = 0;
+    }
+}
+
+/// A body as the log keeps it.
+pub fn kept(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(body);
+    if text.len() <= BODY {
+        return text.into_owned();
+    }
+    let cut = text.floor_char_boundary(BODY);
+    format!("{}… ({} bytes in all)", &text[..cut], body.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_entries_go_and_the_log_says_so() {
+        let mut log = Log::default();
+        for _ in 0..ENTRIES + 3 {
+            log.add(Entry::default());
+        }
+        let shown = log.since(0);
+        assert_eq!(shown["dropped"], 3);
+        assert_eq!(shown["entries"][0]["seq"], 4);
+        assert_eq!(shown["entries"].as_array().map(Vec::len), Some(ENTRIES));
+    }
+
+    #[test]
+    fn numbers_go_on_after_a_reset() {
+        let mut log = Log::default();
+        log.add(Entry::default());
+        log.reset();
+        log.add(Entry::default());
+        assert_eq!(log.since(1)["entries"][0]["seq"], 2);
+    }
+
+    #[test]
+    fn a_long_body_is_cut_on_a_character() {
+        let shown = kept("ä".repeat(BODY).as_bytes());
+        assert!(shown.len() < BODY + 50 && shown.ends_with("bytes in all)"));
+    }
+}

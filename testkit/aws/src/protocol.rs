@@ -1,0 +1,251 @@
+//! How each family of AWS services words an error on the wire.
+
+use serde_json::json;
+
+use crate::wire::{Request, Response};
+use crate::xml::Element;
+
+/// A service's wire protocol, as far as errors differ by it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Protocol {
+    /// Form in, XML out (STS, RDS); errors carry this namespace.
+    Query {
+        /// Namespace of the service's documents.
+        namespace: &'static str,
+    },
+    /// EC2's own dialect of Query, with its own error document.
+    Ec2,
+    /// XML over paths and methods (CloudFront, Route 53).
+    RestXml {
+        /// Namespace of the service's documents.
+        namespace: &'static str,
+    },
+    /// JSON 1.0 (DynamoDB): the error type is qualified by the service's shape namespace.
+    Json10 {
+        /// What stands before `#` in `__type`.
+        shapes: &'static str,
+    },
+    /// JSON 1.1 (ACM).
+    Json11,
+    /// JSON over paths and methods (Lambda, API Gateway): the code is in a header.
+    RestJson,
+}
+
+impl Protocol {
+    /// The likeliest protocol of a request no service recognises.
+    pub fn guess(request: &Request) -> Self {
+        match request.header("content-type").unwrap_or_default() {
+            "application/x-amz-json-1.0" => Self::Json10 {
+                shapes: "com.amazon.coral.service",
+            },
+            "application/x-amz-json-1.1" => Self::Json11,
+            "application/json" => Self::RestJson,
+            _ => Self::Query {
+                namespace: "http://webservices.amazon.com/AWSFault/2005-15-09",
+            },
+        }
+    }
+
+    /// The answer that carries `error`.
+    pub fn error(self, error: &ApiError, request_id: &str) -> Response {
+        match self {
+            Self::Query { namespace } | Self::RestXml { namespace } => {
+                let detail = Element::new("Error")
+                    .leaf(
+                        "Type",
+                        if error.status < 500 {
+                            "Sender"
+                        } else {
+                            "Receiver"
+                        },
+                    )
+                    .leaf("Code", &error.code)
+                    .leaf("Message", &error.message);
+                let document = Element::new("ErrorResponse")
+                    .xmlns(namespace)
+                    .child(detail)
+                    .leaf("RequestId", request_id);
+                Response::xml(error.status, document.document())
+            }
+            Self::Ec2 => {
+                let detail = Element::new("Error")
+                    .leaf("Code", &error.code)
+                    .leaf("Message", &error.message);
+                let errors = Element::new("Errors").child(detail);
+                let document = Element::new("Response")
+                    .child(errors)
+                    .leaf("RequestID", request_id);
+                Response::xml(error.status, document.document())
+            }
+            Self::Json10 { shapes } => {
+                let kind = format!("{shapes}#{}", error.code);
+                let body = json!({ "__type": kind, "message": error.message });
+                Response::json(error.status, "application/x-amz-json-1.0", &body)
+                    .with("x-amzn-errortype", error.code.clone())
+            }
+            Self::Json11 => {
+                let body = json!({ "__type": error.code, "message": error.message });
+                Response::json(error.status, "application/x-amz-json-1.1", &body)
+                    .with("x-amzn-errortype", error.code.clone())
+            }
+            Self::RestJson => {
+                let body = json!({ "message": error.message });
+                Response::json(error.status, "application/json", &body)
+                    .with("x-amzn-errortype", error.code.clone())
+            }
+        }
+    }
+
+    /// A refused caller in this protocol's words: the same cause has other codes elsewhere.
+    pub fn refusal(self, refusal: &Refusal) -> ApiError {
+        let (xml, json, ec2) = refusal.codes();
+        let message = refusal.message();
+        match self {
+            Self::Query { .. } | Self::RestXml { .. } => ApiError::new(xml.0, xml.1, &message),
+            Self::Ec2 => ApiError::new(ec2.0, ec2.1, &message),
+            Self::Json10 { .. } | Self::Json11 => ApiError::new(400, json, &message),
+            Self::RestJson => ApiError::new(403, json, &message),
+        }
+    }
+}
+
+/// An error a service answers with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiError {
+    /// HTTP status.
+    pub status: u16,
+    /// AWS's error code.
+    pub code: String,
+    /// AWS's text, or as close as is known.
+    pub message: String,
+}
+
+impl ApiError {
+    /// An error in AWS's own terms.
+    pub fn new(status: u16, code: &str, message: &str) -> Self {
+        Self {
+            status,
+            code: code.to_owned(),
+            message: message.to_owned(),
+        }
+    }
+}
+
+/// Why the front door turns a request away before any service sees it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// Not signed at all.
+    NoSignature,
+    /// Signed in part.
+    BadSignature(String),
+    /// Nobody's key, or a session token that does not belong to it.
+    UnknownKey,
+    /// The session is over on the emulator's clock.
+    Expired,
+    /// Signed for a region the service does not answer in.
+    WrongRegion(String),
+}
+
+impl Refusal {
+    fn message(&self) -> String {
+        match self {
+            Self::NoSignature => "Request is missing Authentication Token".to_owned(),
+            Self::BadSignature(wrong) => wrong.clone(),
+            Self::UnknownKey => "The security token included in the request is invalid.".to_owned(),
+            Self::Expired => "The security token included in the request is expired".to_owned(),
+            Self::WrongRegion(region) => {
+                format!("Credential should be scoped to a valid region, not '{region}'.")
+            }
+        }
+    }
+
+    /// Status and code in XML, code in JSON, status and code in EC2.
+    fn codes(&self) -> ((u16, &'static str), &'static str, (u16, &'static str)) {
+        match self {
+            Self::NoSignature => {
+                let xml = (403, "MissingAuthenticationToken");
+                (xml, "MissingAuthenticationTokenException", xml)
+            }
+            Self::BadSignature(_) => {
+                let xml = (400, "IncompleteSignature");
+                (xml, "IncompleteSignatureException", xml)
+            }
+            Self::UnknownKey => (
+                (403, "InvalidClientTokenId"),
+                "UnrecognizedClientException",
+                (401, "AuthFailure"),
+            ),
+            Self::Expired => (
+                (403, "ExpiredToken"),
+                "ExpiredTokenException",
+                (400, "RequestExpired"),
+            ),
+            Self::WrongRegion(_) => (
+                (403, "SignatureDoesNotMatch"),
+                "InvalidSignatureException",
+                (401, "AuthFailure"),
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written(protocol: Protocol, status: u16) -> (String, Option<String>) {
+        let answer = protocol.error(&ApiError::new(status, "Bad", "a < b"), "r-1");
+        assert_eq!(answer.status, status);
+        let kind = answer
+            .headers
+            .iter()
+            .find(|(name, _)| *name == "x-amzn-errortype")
+            .map(|(_, kind)| kind.clone());
+        (String::from_utf8(answer.body.to_vec()).unwrap(), kind)
+    }
+
+    #[test]
+    fn query_and_rest_xml_errors_name_the_namespace_and_who_is_to_blame() {
+        let (body, _) = written(Protocol::Query { namespace: "urn:q" }, 400);
+        let error = "<Error><Type>Sender</Type><Code>Bad</Code><Message>a &lt; b</Message></Error>";
+        assert!(body.ends_with(&format!(
+            "<ErrorResponse xmlns=\"urn:q\">{error}<RequestId>r-1</RequestId></ErrorResponse>"
+        )));
+        let (body, _) = written(Protocol::RestXml { namespace: "urn:x" }, 503);
+        assert!(body.contains("xmlns=\"urn:x\"") && body.contains("<Type>Receiver</Type>"));
+    }
+
+    #[test]
+    fn ec2_errors_stand_in_a_list() {
+        let (body, _) = written(Protocol::Ec2, 400);
+        let error = "<Errors><Error><Code>Bad</Code><Message>a &lt; b</Message></Error></Errors>";
+        assert!(body.ends_with(&format!(
+            "<Response>{error}<RequestID>r-1</RequestID></Response>"
+        )));
+    }
+
+    #[test]
+    fn json_errors_carry_their_type_in_body_and_header() {
+        let bare = Some("Bad".to_owned());
+        let (body, kind) = written(Protocol::Json11, 400);
+        assert_eq!(
+            (body.as_str(), kind),
+            (r#"{"__type":"Bad","message":"a < b"}"#, bare.clone())
+        );
+        let (body, kind) = written(Protocol::Json10 { shapes: "com.x" }, 400);
+        assert_eq!(
+            (body.as_str(), kind),
+            (r#"{"__type":"com.x#Bad","message":"a < b"}"#, bare.clone())
+        );
+        let (body, kind) = written(Protocol::RestJson, 404);
+        assert_eq!((body.as_str(), kind), (r#"{"message":"a < b"}"#, bare));
+    }
+
+    #[test]
+    fn an_expired_session_has_each_protocols_own_code() {
+        let code = |protocol: Protocol| protocol.refusal(&Refusal::Expired).code;
+        assert_eq!(code(Protocol::Query { namespace: "" }), "ExpiredToken");
+        assert_eq!(code(Protocol::Ec2), "RequestExpired");
+        assert_eq!(code(Protocol::Json11), "ExpiredTokenException");
+    }
+}

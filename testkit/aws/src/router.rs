@@ -1,0 +1,300 @@
+//! From a request to its service: who asks, whose operation it is, which fault hits it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use parking_lot::Mutex;
+
+use crate::accounts::{Accounts, Caller};
+use crate::clock::Clock;
+use crate::faults::{Effect, Faults};
+use crate::log::{self, Entry, Log};
+use crate::protocol::{ApiError, Protocol, Refusal};
+use crate::service::{Call, Moment, Operation, Service};
+use crate::shelf::View;
+use crate::sigv4::{self, Signed, Unsigned};
+use crate::switches::Switches;
+use crate::wire::{Request, Response};
+
+/// Everything the emulator holds. One lock guards it, so requests run one after another.
+pub(crate) struct World {
+    pub(crate) clock: Clock,
+    pub(crate) accounts: Arc<Mutex<Accounts>>,
+    pub(crate) services: Vec<Mounted>,
+    pub(crate) faults: Faults,
+    pub(crate) log: Log,
+    pub(crate) answered: u64,
+}
+
+/// A service and its switches.
+pub(crate) struct Mounted {
+    pub(crate) service: Box<dyn Service>,
+    pub(crate) switches: Switches,
+}
+
+impl Mounted {
+    pub(crate) fn new(service: Box<dyn Service>) -> Self {
+        let switches = Switches::new(service.switches());
+        Self { service, switches }
+    }
+}
+
+/// A request that found its service and may be executed.
+pub(crate) struct Admitted {
+    at: usize,
+    operation: Operation,
+    signed: Option<Signed>,
+    caller: Option<Caller>,
+    effect: Option<Effect>,
+}
+
+impl Admitted {
+    /// How long to wait, in real time and without the lock, before executing.
+    pub(crate) fn delay(&self) -> Duration {
+        match self.effect {
+            Some(Effect::Delay(delay)) => delay,
+            Some(Effect::Error(_) | Effect::Stale | Effect::CutBefore | Effect::CutAfter)
+            | None => Duration::ZERO,
+        }
+    }
+}
+
+/// What the connection does at the end.
+#[derive(Debug)]
+pub(crate) enum Ending {
+    Answer(Response),
+    Cut,
+}
+
+/// A request turned away at the door.
+struct TurnedAway {
+    protocol: Protocol,
+    error: ApiError,
+    signed: Option<Signed>,
+    service: Option<&'static str>,
+}
+
+impl World {
+    /// Finds service and caller and takes the fault that hits, or answers with the refusal.
+    pub(crate) fn admit(&mut self, request: &Request) -> Result<Admitted, Response> {
+        match self.admitted(request) {
+            Ok(mut admitted) => {
+                let service = self.services[admitted.at].service.name();
+                admitted.effect =
+                    self.faults
+                        .hit(service, &admitted.operation, admitted.caller.as_ref());
+                Ok(admitted)
+            }
+            Err(away) => {
+                let entry = Entry {
+                    service: away.service.map(str::to_owned),
+                    status: Some(away.error.status),
+                    code: Some(away.error.code.clone()),
+                    ..self.entry(request, away.signed.as_ref())
+                };
+                self.log.add(entry);
+                let id = self.request_id();
+                Err(finished(away.protocol.error(&away.error, &id), &id))
+            }
+        }
+    }
+
+    fn admitted(&self, request: &Request) -> Result<Admitted, Box<TurnedAway>> {
+        let signed = match sigv4::signed(request) {
+            Ok(signed) => signed,
+            Err(unsigned) => return self.unsigned(request, unsigned),
+        };
+        let found = self
+            .services
+            .iter()
+            .position(|one| one.service.signing_name() == signed.scope.service);
+        let Some(at) = found else {
+            let error = self.not_emulated(&signed.scope.service);
+            return Err(Box::new(TurnedAway {
+                protocol: Protocol::guess(request),
+                error,
+                signed: Some(signed),
+                service: None,
+            }));
+        };
+        let service = &self.services[at].service;
+        let (protocol, name) = (service.protocol(), service.name());
+        let refused = |refusal: &Refusal| {
+            Box::new(TurnedAway {
+                protocol,
+                error: protocol.refusal(refusal),
+                signed: Some(signed.clone()),
+                service: Some(name),
+            })
+        };
+        if service
+            .regions()
+            .is_some_and(|regions| !regions.contains(&signed.scope.region.as_str()))
+        {
+            return Err(refused(&Refusal::WrongRegion(signed.scope.region.clone())));
+        }
+        let caller = self
+            .accounts
+            .lock()
+            .caller(&signed, self.clock.now())
+            .map_err(|refusal| refused(&refusal))?;
+        match service.operation(request) {
+            Some(operation) => Ok(Admitted {
+                at,
+                operation,
+                signed: Some(signed),
+                caller: Some(caller),
+                effect: None,
+            }),
+            None => Err(Box::new(TurnedAway {
+                protocol,
+                error: no_operation(name),
+                signed: Some(signed),
+                service: Some(name),
+            })),
+        }
+    }
+
+    /// An unsigned request goes on only to an operation that allows it.
+    fn unsigned(&self, request: &Request, unsigned: Unsigned) -> Result<Admitted, Box<TurnedAway>> {
+        let mut asked = self
+            .services
+            .iter()
+            .enumerate()
+            .filter_map(|(at, one)| Some((at, one.service.operation(request)?)));
+        let found = asked.next();
+        let refusal = match (unsigned, &found) {
+            (Unsigned::Missing, Some((at, operation)))
+                if self.services[*at].service.is_anonymous(&operation.name) =>
+            {
+                None
+            }
+            (Unsigned::Missing, _) => Some(Refusal::NoSignature),
+            (Unsigned::Incomplete(wrong), _) => Some(Refusal::BadSignature(wrong)),
+        };
+        match (refusal, found) {
+            (None, Some((at, operation))) => Ok(Admitted {
+                at,
+                operation,
+                signed: None,
+                caller: None,
+                effect: None,
+            }),
+            (refusal, found) => {
+                let service = found.map(|(at, _)| &self.services[at].service);
+                let protocol =
+                    service.map_or_else(|| Protocol::guess(request), |service| service.protocol());
+                let error = protocol.refusal(&refusal.unwrap_or(Refusal::NoSignature));
+                Err(Box::new(TurnedAway {
+                    protocol,
+                    error,
+                    signed: None,
+                    service: service.map(|service| service.name()),
+                }))
+            }
+        }
+    }
+
+    fn not_emulated(&self, name: &str) -> ApiError {
+        let known: Vec<_> = self
+            .services
+            .iter()
+            .map(|one| one.service.signing_name())
+            .collect();
+        let told = format!(
+            "The emulator has no service that signs as '{name}'; it has: {}.",
+            known.join(", ")
+        );
+        ApiError::new(501, "ServiceNotEmulated", &told)
+    }
+
+    /// Executes what was admitted, as far as its fault lets it, and writes the log.
+    pub(crate) fn execute(&mut self, admitted: Admitted, request: &Request) -> Ending {
+        let Admitted {
+            at,
+            operation,
+            signed,
+            caller,
+            effect,
+        } = admitted;
+        let id = self.request_id();
+        let Mounted { service, switches } = &mut self.services[at];
+        let (name, protocol) = (service.name(), service.protocol());
+        let result = match &effect {
+            Some(Effect::CutBefore) => None,
+            Some(Effect::Error(error)) => Some(Err(ApiError::new(
+                error.status,
+                &error.code,
+                error.message.as_deref().unwrap_or(&error.code),
+            ))),
+            Some(Effect::Delay(_) | Effect::Stale | Effect::CutAfter) | None => {
+                let call = Call {
+                    moment: Moment {
+                        now: self.clock.now(),
+                        switches,
+                    },
+                    operation: &operation.name,
+                    caller: caller.as_ref(),
+                    region: signed.as_ref().map_or("", |signed| &signed.scope.region),
+                    view: if effect == Some(Effect::Stale) {
+                        View::Previous
+                    } else {
+                        View::Live
+                    },
+                    request_id: &id,
+                };
+                Some(service.call(&call, request))
+            }
+        };
+        let code = result
+            .as_ref()
+            .and_then(|result| result.as_ref().err())
+            .map(|error| error.code.clone());
+        let answer =
+            result.map(|result| result.unwrap_or_else(|error| protocol.error(&error, &id)));
+        let cut = matches!(effect, Some(Effect::CutBefore | Effect::CutAfter));
+        let answer = answer.filter(|_| !cut);
+        let entry = Entry {
+            account: caller.map(|caller| caller.account),
+            service: Some(name.to_owned()),
+            operation: Some(operation.name),
+            resource: operation.resource,
+            status: answer.as_ref().map(|answer| answer.status),
+            code,
+            fault: effect.as_ref().map(Effect::name),
+            ..self.entry(request, signed.as_ref())
+        };
+        self.log.add(entry);
+        answer.map_or(Ending::Cut, |answer| Ending::Answer(finished(answer, &id)))
+    }
+
+    /// The time for control requests.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn entry(&self, request: &Request, signed: Option<&Signed>) -> Entry {
+        Entry {
+            time: self.clock.now(),
+            key: signed.map(|signed| signed.key.clone()),
+            scope: signed.map(|signed| signed.scope.to_string()),
+            body: log::kept(&request.body),
+            ..Entry::default()
+        }
+    }
+
+    fn request_id(&mut self) -> String {
+        self.answered += 1;
+        format!("00000000-0000-4000-8000-{:012x}", self.answered)
+    }
+}
+
+fn no_operation(service: &str) -> ApiError {
+    let told = format!("The emulated {service} does not know the operation this request asks for.");
+    ApiError::new(400, "InvalidAction", &told)
+}
+
+fn finished(answer: Response, id: &str) -> Response {
+    answer.with("x-amzn-requestid", id.to_owned())
+}

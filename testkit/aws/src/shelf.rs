@@ -1,0 +1,162 @@
+//! Things by name with a little of their past, so that reads can be behind.
+//!
+//! # How staleness works
+//! The router never replays answers. It tells a service through [`View`] how fresh a read is, and
+//! the service reads its [`Shelf`] through that view:
+//! - under a `stale` fault, [`View::Previous`]: one thing as it was before its own last change,
+//!   the whole list as it was before the last change of any;
+//! - under a `readLag` switch, [`View::AsOf`]: everything as it was that long ago.
+//!
+//! Writes always work on the present.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use jiff::Timestamp;
+
+/// Versions kept of one thing. More changes than this within one `readLag` and a lagging read
+/// sees the oldest kept.
+const KEPT: usize = 32;
+
+/// How fresh a read is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum View {
+    /// The present.
+    Live,
+    /// Before the last change.
+    Previous,
+    /// At this time.
+    AsOf(Timestamp),
+}
+
+impl View {
+    /// This view under a read lag: the present becomes the past, `Previous` stays.
+    #[must_use]
+    pub fn lagged(self, now: Timestamp, lag: Duration) -> Self {
+        match self {
+            Self::Live if !lag.is_zero() => {
+                Self::AsOf(now.saturating_sub(lag).unwrap_or(Timestamp::MIN))
+            }
+            Self::Live | Self::Previous | Self::AsOf(_) => self,
+        }
+    }
+}
+
+/// Named things, each with its last versions; absence is a version too.
+#[derive(Debug, Clone)]
+pub struct Shelf<T> {
+    things: BTreeMap<String, VecDeque<Version<T>>>,
+    changes: u64,
+}
+
+#[derive(Debug, Clone)]
+struct Version<T> {
+    since: Timestamp,
+    change: u64,
+    thing: Option<T>,
+}
+
+impl<T> Default for Shelf<T> {
+    fn default() -> Self {
+        Self {
+            things: BTreeMap::new(),
+            changes: 0,
+        }
+    }
+}
+
+impl<T> Shelf<T> {
+    /// Puts `thing` under `name` or, with `None`, takes away what is there.
+    pub fn put(&mut self, name: &str, thing: Option<T>, now: Timestamp) {
+        self.changes += 1;
+        let versions = self.things.entry(name.to_owned()).or_default();
+        versions.push_back(Version {
+            since: now,
+            change: self.changes,
+            thing,
+        });
+        if versions.len() > KEPT {
+            versions.pop_front();
+        }
+    }
+
+    /// The thing of this name.
+    pub fn get(&self, name: &str, view: View) -> Option<&T> {
+        let versions = self.things.get(name)?;
+        match view {
+            View::Live => versions.back(),
+            View::Previous => versions.iter().rev().nth(1),
+            View::AsOf(time) => versions.iter().rev().find(|version| version.since <= time),
+        }
+        .and_then(|version| version.thing.as_ref())
+    }
+
+    /// All things with their names, in order of name.
+    pub fn list(&self, view: View) -> impl Iterator<Item = (&str, &T)> {
+        let last = self.changes;
+        self.things.iter().filter_map(move |(name, versions)| {
+            let version = match view {
+                View::Live => versions.back(),
+                View::Previous => versions.iter().rev().find(|version| version.change < last),
+                View::AsOf(time) => versions.iter().rev().find(|version| version.since <= time),
+            }?;
+            Some((name.as_str(), version.thing.as_ref()?))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_second(second).expect("a small number")
+    }
+
+    fn names(shelf: &Shelf<u8>, view: View) -> Vec<(&str, u8)> {
+        shelf
+            .list(view)
+            .map(|(name, thing)| (name, *thing))
+            .collect()
+    }
+
+    fn shelf() -> Shelf<u8> {
+        let mut shelf = Shelf::default();
+        shelf.put("a", Some(1), at(10));
+        shelf.put("b", Some(2), at(20));
+        shelf.put("a", Some(3), at(30));
+        shelf.put("b", None, at(40));
+        shelf
+    }
+
+    #[test]
+    fn the_present_is_the_last_version() {
+        assert_eq!(names(&shelf(), View::Live), [("a", 3)]);
+    }
+
+    #[test]
+    fn the_previous_thing_is_the_one_before_its_own_last_change() {
+        assert_eq!(shelf().get("a", View::Previous), Some(&1));
+        assert_eq!(shelf().get("b", View::Previous), Some(&2));
+    }
+
+    #[test]
+    fn the_previous_list_is_the_one_before_the_last_change_of_any() {
+        assert_eq!(names(&shelf(), View::Previous), [("a", 3), ("b", 2)]);
+    }
+
+    #[test]
+    fn the_past_is_what_was_there_then() {
+        assert_eq!(names(&shelf(), View::AsOf(at(25))), [("a", 1), ("b", 2)]);
+        assert_eq!(shelf().get("b", View::AsOf(at(15))), None);
+    }
+
+    #[test]
+    fn no_lag_is_the_present() {
+        assert_eq!(View::Live.lagged(at(9), Duration::ZERO), View::Live);
+        assert_eq!(
+            View::Live.lagged(at(9), Duration::from_secs(2)),
+            View::AsOf(at(7))
+        );
+    }
+}

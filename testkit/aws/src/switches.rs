@@ -1,0 +1,242 @@
+//! Switches: choices about a service's behaviour that tests turn.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::span::span;
+
+/// A switch a service offers.
+#[derive(Debug, Clone, Copy)]
+pub struct Switch {
+    /// Its name in control requests.
+    pub name: &'static str,
+    /// What it can be set to, and its first setting.
+    pub accepts: Accepts,
+}
+
+/// The settings of a switch.
+#[derive(Debug, Clone, Copy)]
+pub enum Accepts {
+    /// One of these words; the first is the default.
+    OneOf(&'static [&'static str]),
+    /// A span of time on the emulator's clock.
+    Span(Duration),
+    /// A whole number.
+    Count(u64),
+    /// On or off.
+    Flag(bool),
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Setting {
+    Word(&'static str),
+    Span(Duration),
+    Count(u64),
+    Flag(bool),
+}
+
+/// The switches of one service and how they stand.
+#[derive(Debug, Clone)]
+pub struct Switches {
+    offered: &'static [Switch],
+    set: BTreeMap<&'static str, Setting>,
+}
+
+impl Switches {
+    /// All `offered` switches in their first setting.
+    pub fn new(offered: &'static [Switch]) -> Self {
+        let set = offered
+            .iter()
+            .map(|switch| (switch.name, switch.accepts.first()))
+            .collect();
+        Self { offered, set }
+    }
+
+    /// Sets those named in `wanted`; if one is wrong, none is set and the error says what is right.
+    pub fn set(&mut self, service: &str, wanted: &Map<String, Value>) -> Result<(), String> {
+        let mut set = self.set.clone();
+        for (name, value) in wanted {
+            let Some(switch) = self.offered.iter().find(|switch| switch.name == name) else {
+                let names: Vec<_> = self.offered.iter().map(|switch| switch.name).collect();
+                let valid = if names.is_empty() {
+                    "it has none".to_owned()
+                } else {
+                    format!("it has: {}", names.join(", "))
+                };
+                return Err(format!("{service} has no switch {name:?}; {valid}"));
+            };
+            let setting = switch
+                .accepts
+                .read(value)
+                .map_err(|wrong| format!("{service} switch {name:?}: {wrong}"))?;
+            set.insert(switch.name, setting);
+        }
+        self.set = set;
+        Ok(())
+    }
+
+    /// How they all stand.
+    pub fn shown(&self) -> Value {
+        let shown = self
+            .set
+            .iter()
+            .map(|(name, setting)| ((*name).to_owned(), setting.shown()));
+        Value::Object(shown.collect())
+    }
+
+    /// The setting of a [`Accepts::Span`] switch.
+    pub fn span(&self, name: &str) -> Duration {
+        match self.set.get(name) {
+            Some(Setting::Span(span)) => *span,
+            other => panic!(
+                "switch {name:?} is no span but {other:?}; the service declares it otherwise"
+            ),
+        }
+    }
+
+    /// The setting of a [`Accepts::OneOf`] switch.
+    pub fn word(&self, name: &str) -> &'static str {
+        match self.set.get(name) {
+            Some(Setting::Word(word)) => word,
+            other => panic!(
+                "switch {name:?} is no word but {other:?}; the service declares it otherwise"
+            ),
+        }
+    }
+
+    /// The setting of a [`Accepts::Count`] switch.
+    pub fn count(&self, name: &str) -> u64 {
+        match self.set.get(name) {
+            Some(Setting::Count(count)) => *count,
+            other => panic!(
+                "switch {name:?} is no count but {other:?}; the service declares it otherwise"
+            ),
+        }
+    }
+
+    /// The setting of a [`Accepts::Flag`] switch.
+    pub fn flag(&self, name: &str) -> bool {
+        match self.set.get(name) {
+            Some(Setting::Flag(flag)) => *flag,
+            other => panic!(
+                "switch {name:?} is no flag but {other:?}; the service declares it otherwise"
+            ),
+        }
+    }
+}
+
+impl Accepts {
+    fn first(self) -> Setting {
+        match self {
+            Self::OneOf(words) => Setting::Word(words.first().copied().unwrap_or_default()),
+            Self::Span(span) => Setting::Span(span),
+            Self::Count(count) => Setting::Count(count),
+            Self::Flag(flag) => Setting::Flag(flag),
+        }
+    }
+
+    fn read(self, value: &Value) -> Result<Setting, String> {
+        match self {
+            Self::OneOf(words) => {
+                let word = words.iter().find(|word| value.as_str() == Some(word));
+                word.map(|word| Setting::Word(word))
+                    .ok_or_else(|| format!("{value} is none of {}", words.join(", ")))
+            }
+            Self::Span(_) => span(value).map(Setting::Span),
+            Self::Count(_) => value
+                .as_u64()
+                .map(Setting::Count)
+                .ok_or_else(|| format!("{value} is no whole number")),
+            Self::Flag(_) => value
+                .as_bool()
+                .map(Setting::Flag)
+                .ok_or_else(|| format!("{value} is neither true nor false")),
+        }
+    }
+}
+
+impl Setting {
+    fn shown(&self) -> Value {
+        match self {
+            Self::Word(word) => json!(word),
+            Self::Span(span) => json!(span.as_secs_f64()),
+            Self::Count(count) => json!(count),
+            Self::Flag(flag) => json!(flag),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    const OFFERED: &[Switch] = &[
+        Switch {
+            name: "update",
+            accepts: Accepts::OneOf(&["replace", "merge"]),
+        },
+        Switch {
+            name: "deployDelay",
+            accepts: Accepts::Span(Duration::ZERO),
+        },
+        Switch {
+            name: "pageSize",
+            accepts: Accepts::Count(100),
+        },
+        Switch {
+            name: "tagsEchoed",
+            accepts: Accepts::Flag(true),
+        },
+    ];
+
+    fn wanted(value: &Value) -> Map<String, Value> {
+        value.as_object().expect("an object").clone()
+    }
+
+    #[test]
+    fn a_switch_keeps_its_first_setting_until_set() {
+        let mut switches = Switches::new(OFFERED);
+        assert_eq!(
+            (
+                switches.word("update"),
+                switches.count("pageSize"),
+                switches.flag("tagsEchoed")
+            ),
+            ("replace", 100, true)
+        );
+        switches.set("cdn", &wanted(&json!({ "update": "merge", "deployDelay": "2m", "pageSize": 2, "tagsEchoed": false }))).unwrap();
+        assert_eq!(
+            (
+                switches.word("update"),
+                switches.count("pageSize"),
+                switches.flag("tagsEchoed")
+            ),
+            ("merge", 2, false)
+        );
+        assert_eq!(switches.span("deployDelay"), Duration::from_mins(2));
+    }
+
+    #[rstest]
+    #[case::unknown_name(json!({ "updates": "merge" }), "update, deployDelay, pageSize, tagsEchoed")]
+    #[case::unknown_word(json!({ "update": "mix" }), "replace, merge")]
+    #[case::wrong_kind(json!({ "pageSize": "many" }), "no whole number")]
+    fn a_wrong_setting_is_refused_with_what_is_right(#[case] wrong: Value, #[case] told: &str) {
+        let error = Switches::new(OFFERED)
+            .set("cdn", &wanted(&wrong))
+            .unwrap_err();
+        assert!(error.contains(told), "{error}");
+    }
+
+    #[test]
+    fn one_wrong_setting_leaves_all_others_as_they_were() {
+        let mut switches = Switches::new(OFFERED);
+        switches
+            .set("cdn", &wanted(&json!({ "pageSize": 2, "update": "mix" })))
+            .unwrap_err();
+        assert_eq!(switches.count("pageSize"), 100);
+    }
+}

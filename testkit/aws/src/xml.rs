@@ -1,0 +1,97 @@
+//! Writing XML: elements as values, text escaped so that any reader gets back what went in.
+
+use std::fmt::Write as _;
+
+/// One XML element, built up and then written as a document.
+///
+/// It writes what the emulated services answer; it does not read XML.
+#[derive(Debug, Clone)]
+pub struct Element {
+    name: String,
+    namespace: Option<String>,
+    inside: Vec<Inside>,
+}
+
+#[derive(Debug, Clone)]
+enum Inside {
+    Element(Element),
+    Text(String),
+}
+
+impl Element {
+    /// An empty element. `name` is written as it is: pass a literal, never a caller's text.
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            namespace: None,
+            inside: Vec::new(),
+        }
+    }
+
+    /// Declares the default namespace on this element.
+    #[must_use]
+    pub fn xmlns(mut self, namespace: &str) -> Self {
+        self.namespace = Some(namespace.to_owned());
+        self
+    }
+
+    /// Adds an element inside.
+    #[must_use]
+    pub fn child(mut self, child: Element) -> Self {
+        self.inside.push(Inside::Element(child));
+        self
+    }
+
+    /// Adds an element that holds only text.
+    #[must_use]
+    pub fn leaf(self, name: &str, text: &str) -> Self {
+        let mut leaf = Self::new(name);
+        leaf.inside.push(Inside::Text(text.to_owned()));
+        self.child(leaf)
+    }
+
+    /// The whole document, declaration included.
+    pub fn document(&self) -> String {
+        let mut out = String::from("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n");
+        self.write(&mut out);
+        out
+    }
+
+    fn write(&self, out: &mut String) {
+        out.push('<');
+        out.push_str(&self.name);
+        if let Some(namespace) = &self.namespace {
+            let _ = write!(out, " xmlns=\"{}\"", escape(namespace));
+        }
+        out.push('>');
+        for inside in &self.inside {
+            match inside {
+                Inside::Element(element) => element.write(out),
+                Inside::Text(text) => out.push_str(&escape(text)),
+            }
+        }
+        let _ = write!(out, "</{}>", self.name);
+    }
+}
+
+/// Text made safe for XML content and quoted attributes.
+///
+/// A carriage return is written as a reference, because readers turn a bare one into a line feed.
+/// Characters XML 1.0 cannot carry at all become U+FFFD.
+pub fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&apos;"),
+            '\r' => out.push_str("&#13;"),
+            '\t' | '\n' => out.push(character),
+            '\0'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => out.push('\u{fffd}'),
+            _ => out.push(character),
+        }
+    }
+    out
+}

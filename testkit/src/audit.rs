@@ -1,0 +1,282 @@
+//! What the API server was asked, read from its audit log.
+
+use std::{
+    fs::File,
+    io::{Read, Seek, SeekFrom},
+    path::Path,
+    time::Duration,
+};
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// What the API server logs: every write, and reads by anyone but its own components.
+/// Left out are reads of Events and Leases and of paths that are no objects, for size.
+pub(crate) const POLICY: &str = r#"
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+  - level: Metadata
+    verbs: [create, update, patch, delete, deletecollection]
+  - level: None
+    nonResourceURLs: ["*"]
+  - level: None
+    resources:
+      - group: ""
+        resources: [events]
+      - group: events.k8s.io
+      - group: coordination.k8s.io
+  - level: None
+    users:
+      - system:apiserver
+      - system:kube-controller-manager
+      - system:kube-scheduler
+      - system:kwok
+  - level: None
+    userGroups: ["system:serviceaccounts:kube-system"]
+  - level: Metadata
+"#;
+
+/// A moment in the log.
+#[derive(Debug, Clone, Copy)]
+pub struct Mark {
+    offset: u64,
+    time: Timestamp,
+}
+
+/// One answered request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Entry {
+    /// When the API server received it.
+    pub time: Timestamp,
+    /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
+    pub verb: String,
+    /// Who asked.
+    pub user: String,
+    /// With what program.
+    pub user_agent: String,
+    /// The API group; empty for the core group.
+    pub group: String,
+    /// The plural, such as `configmaps`.
+    pub resource: String,
+    /// Such as `status`; empty for the object itself.
+    pub subresource: String,
+    /// Empty for cluster-scoped objects.
+    pub namespace: String,
+    /// Empty for lists, and for creates that leave the name to the server.
+    pub name: String,
+    /// The HTTP status of the answer.
+    pub code: u16,
+    /// Path and query.
+    pub request_uri: String,
+}
+
+impl Entry {
+    /// Whether it could change something; refused attempts count.
+    pub fn is_write(&self) -> bool {
+        ["create", "update", "patch", "delete", "deletecollection"].contains(&self.verb.as_str())
+    }
+
+    /// Whether it is about a Lease.
+    pub fn is_lease(&self) -> bool {
+        self.group == "coordination.k8s.io" && self.resource == "leases"
+    }
+}
+
+/// The moment now: a request that was answered before belongs to the past, even if the line about
+/// it is still to be written.
+pub(crate) fn mark(log: &Path) -> Mark {
+    let offset = std::fs::metadata(log).map_or(0, |meta| meta.len());
+    Mark {
+        offset,
+        time: Timestamp::now(),
+    }
+}
+
+/// The requests received since `mark`, in the order in which they were answered.
+pub(crate) fn entries(log: &Path, mark: Mark) -> Result<Vec<Entry>> {
+    let mut file = File::open(log).with_context(|| format!("cannot read {}", log.display()))?;
+    // One byte earlier: it tells whether the mark fell into the middle of a line.
+    file.seek(SeekFrom::Start(mark.offset.saturating_sub(1)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    let lines = match (mark.offset, bytes.iter().position(|byte| *byte == b'\n')) {
+        (0, _) => &bytes[..],
+        (_, Some(end)) => &bytes[end + 1..],
+        (_, None) => &[],
+    };
+    // What follows the last line end is still being written.
+    let whole = lines
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    let mut entries = Vec::new();
+    for line in lines[..whole]
+        .split(|byte| *byte == b'\n')
+        .filter(|line| !line.is_empty())
+    {
+        let event: Event = serde_json::from_slice(line).with_context(|| {
+            format!(
+                "{} has a strange line: {}",
+                log.display(),
+                String::from_utf8_lossy(line)
+            )
+        })?;
+        let received = event.request_received_timestamp;
+        if event.stage == "ResponseComplete" && received >= mark.time {
+            entries.push(event.entry());
+        }
+    }
+    Ok(entries)
+}
+
+/// Sends a read that the log must show, and waits until it does: then the lines of all requests
+/// answered before are there as well. Gives up quietly after a while: the API server may be down.
+pub(crate) async fn fence(log: &Path, client: &kube::Client) {
+    let from = mark(log);
+    let token = format!("fence={:016x}", fastrand::u64(..));
+    let uri = format!("/api/v1/namespaces/default?{token}");
+    let seen = async {
+        let request = http::Request::get(uri)
+            .body(Vec::new())
+            .expect("the path is well formed");
+        if client.request::<Value>(request).await.is_err() {
+            return;
+        }
+        while !entries(log, from)
+            .is_ok_and(|all| all.iter().any(|e| e.request_uri.ends_with(&token)))
+        {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(3), seen).await;
+}
+
+/// Whether `entry` is only there because of [`fence`].
+pub(crate) fn is_fence(entry: &Entry) -> bool {
+    entry.request_uri.contains("?fence=")
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Event {
+    stage: String,
+    #[serde(rename = "requestURI")]
+    request_uri: String,
+    verb: String,
+    user: User,
+    #[serde(default)]
+    user_agent: String,
+    #[serde(default)]
+    object_ref: ObjectRef,
+    #[serde(default)]
+    response_status: Response,
+    request_received_timestamp: Timestamp,
+}
+
+#[derive(Deserialize)]
+struct User {
+    #[serde(default)]
+    username: String,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct ObjectRef {
+    api_group: String,
+    resource: String,
+    subresource: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Deserialize, Default)]
+struct Response {
+    #[serde(default)]
+    code: u16,
+}
+
+impl Event {
+    fn entry(self) -> Entry {
+        let ObjectRef {
+            api_group,
+            resource,
+            subresource,
+            namespace,
+            name,
+        } = self.object_ref;
+        Entry {
+            time: self.request_received_timestamp,
+            verb: self.verb,
+            user: self.user.username,
+            user_agent: self.user_agent,
+            group: api_group,
+            resource,
+            subresource,
+            namespace,
+            name,
+            code: self.response_status.code,
+            request_uri: self.request_uri,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    fn line(name: &str, time: Timestamp) -> String {
+        format!(
+            r#"{{"stage":"ResponseComplete","requestURI":"/x","verb":"patch","user":{{"username":"u"}},"objectRef":{{"resource":"configmaps","name":"{name}"}},"responseStatus":{{"code":200}},"requestReceivedTimestamp":"{time}"}}"#
+        ) + "\n"
+    }
+
+    fn names(log: &Path, mark: Mark) -> Vec<String> {
+        entries(log, mark)
+            .unwrap()
+            .into_iter()
+            .map(|entry| entry.name)
+            .collect()
+    }
+
+    #[test]
+    fn a_line_half_written_is_left_for_later() {
+        let mut log = tempfile::NamedTempFile::new().unwrap();
+        let from = mark(log.path());
+        let (first, second) = (line("a", Timestamp::now()), line("b", Timestamp::now()));
+        write!(log, "{first}{}", &second[..40]).unwrap();
+        assert_eq!(names(log.path(), from), ["a"]);
+        write!(log, "{}", &second[40..]).unwrap();
+        assert_eq!(names(log.path(), from), ["a", "b"]);
+    }
+
+    #[test]
+    fn a_mark_within_a_line_starts_at_the_next() {
+        let mut log = tempfile::NamedTempFile::new().unwrap();
+        let first = line("a", Timestamp::now());
+        write!(log, "{}", &first[..40]).unwrap();
+        let from = mark(log.path());
+        write!(log, "{}{}", &first[40..], line("b", Timestamp::now())).unwrap();
+        assert_eq!(names(log.path(), from), ["b"]);
+    }
+
+    #[test]
+    fn a_request_received_before_the_mark_and_logged_after_it_is_past() {
+        let mut log = tempfile::NamedTempFile::new().unwrap();
+        let before = Timestamp::now();
+        let from = mark(log.path());
+        write!(
+            log,
+            "{}{}",
+            line("late", before),
+            line("new", Timestamp::now())
+        )
+        .unwrap();
+        assert_eq!(names(log.path(), from), ["new"]);
+    }
+}

@@ -1,0 +1,406 @@
+//! A real control plane on loopback: etcd and kube-apiserver, and more when asked for.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api, Client,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use parking_lot::Mutex;
+use tokio::sync::OnceCell;
+
+use crate::{
+    audit::{self, Entry, Mark},
+    certs::{Authority, Files},
+    child::{Child, Spec},
+    kubeconfig::{Proof, kubeconfig},
+    nodes,
+    port::Port,
+    scratch::Scratch,
+    tools::{self, Tool},
+};
+
+/// How long a server may take to start. Seconds are usual; a busy machine needs more.
+const START: Duration = Duration::from_secs(60);
+/// How long the API server may take to end before it is killed.
+const STOP: Duration = Duration::from_secs(10);
+
+/// What runs besides etcd and kube-apiserver.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// kube-controller-manager: garbage collection, namespace deletion, workloads. Without it the
+    /// ServiceAccount admission plugin is off, for nobody makes the default ServiceAccounts.
+    pub controller_manager: bool,
+    /// kube-scheduler.
+    pub scheduler: bool,
+    /// How many nodes KWOK plays; pods bound to them run.
+    pub kwok_nodes: u32,
+    /// Further flags of kube-apiserver.
+    pub api_server_args: Vec<String>,
+}
+
+/// A control plane of our own. Dropping it stops it.
+pub struct ControlPlane {
+    // The order of these fields is the order in which they end.
+    others: Mutex<Vec<Child>>,
+    api_server: Mutex<Option<Child>>,
+    _etcd: Child,
+    scratch: Arc<Scratch>,
+    api_server_spec: Spec,
+    admin: kube::Config,
+    authority: String,
+    port: Port,
+    _etcd_ports: [Port; 2],
+}
+
+static SHARED: OnceCell<Arc<ControlPlane>> = OnceCell::const_new();
+
+impl ControlPlane {
+    /// Starts one, in about three seconds, and returns when it is ready.
+    pub async fn start(options: Options) -> Result<Self> {
+        install_crypto();
+        let scratch = Arc::new(Scratch::new("control-plane")?);
+        let started = Self::start_in(&scratch, options).await;
+        if started.is_err() {
+            scratch.keep();
+        }
+        started
+    }
+
+    /// The one that all tests of this binary share; the first caller starts it.
+    ///
+    /// # When not to use it
+    /// When the test runs an operator, or changes what all namespaces see: start an own one.
+    pub async fn shared() -> Result<Arc<Self>> {
+        let start = async || Self::start(Options::default()).await.map(Arc::new);
+        SHARED.get_or_try_init(start).await.cloned()
+    }
+
+    async fn start_in(scratch: &Arc<Scratch>, options: Options) -> Result<Self> {
+        let (etcd_port, peer_port, port) = (Port::free()?, Port::free()?, Port::free()?);
+        let authority = Authority::new()?;
+        let files = authority.serving_files(scratch)?;
+        let url = format!("https://{}", port.address());
+        let admin = authority.client("admin", Some("system:masters"))?;
+        let admin = kubeconfig(&url, &authority.pem(), &Proof::Certificate(&admin));
+        scratch.write("kubeconfig", &admin)?;
+
+        let etcd = Child::start(&etcd_spec(scratch, &etcd_port, &peer_port)?)?;
+        let plane = Self {
+            others: Mutex::default(),
+            api_server: Mutex::default(),
+            _etcd: etcd,
+            scratch: Arc::clone(scratch),
+            api_server_spec: api_server_spec(scratch, &files, &port, &etcd_port, &options)?,
+            admin: client_config(&admin).await?,
+            authority: authority.pem(),
+            port,
+            _etcd_ports: [etcd_port, peer_port],
+        };
+        plane.start_api_server().await?;
+        plane.start_others(&authority, &files, &options).await?;
+        Ok(plane)
+    }
+
+    async fn start_others(
+        &self,
+        authority: &Authority,
+        files: &Files,
+        options: &Options,
+    ) -> Result<()> {
+        if options.controller_manager {
+            let mut spec = self.component(authority, Tool::KubeControllerManager)?;
+            let key = files.token_key.display();
+            let ca = files.authority.display();
+            spec.args
+                .push(format!("--service-account-private-key-file={key}").into());
+            spec.args.push(format!("--root-ca-file={ca}").into());
+            spec.args
+                .push("--use-service-account-credentials=true".into());
+            self.others.lock().push(Child::start(&spec)?);
+        }
+        if options.scheduler {
+            let spec = self.component(authority, Tool::KubeScheduler)?;
+            self.others.lock().push(Child::start(&spec)?);
+        }
+        if options.kwok_nodes > 0 {
+            // A name of its own in the audit log.
+            let kwok = authority.client("system:kwok", Some("system:masters"))?;
+            let config = kubeconfig(&self.url(), &self.authority, &Proof::Certificate(&kwok));
+            let config = self.scratch.write("kwok.kubeconfig", config)?;
+            let kwok = nodes::start_kwok(self.scratch.path(), &config)?;
+            self.others.lock().push(kwok);
+            nodes::create(&self.admin(), options.kwok_nodes)
+                .await
+                .with_context(|| self.logs())?;
+        }
+        Ok(())
+    }
+
+    /// kube-controller-manager or kube-scheduler, as the user that RBAC knows by its name.
+    fn component(&self, authority: &Authority, tool: Tool) -> Result<Spec> {
+        let identity = authority.client(&format!("system:{}", tool.name()), None)?;
+        let config = kubeconfig(&self.url(), &self.authority, &Proof::Certificate(&identity));
+        let config = self
+            .scratch
+            .write(&format!("{}.kubeconfig", tool.name()), config)?;
+        let config = config.display();
+        spec(
+            self.scratch.path(),
+            tool,
+            &[
+                format!("--kubeconfig={config}"),
+                format!("--authentication-kubeconfig={config}"),
+                format!("--authorization-kubeconfig={config}"),
+                "--leader-elect=false".into(),
+                // It would serve only metrics.
+                "--secure-port=0".into(),
+            ],
+        )
+    }
+
+    /// A client that may do everything, bound to the caller's runtime: make one per test.
+    pub fn admin(&self) -> Client {
+        self.try_admin().expect("the certificates are our own")
+    }
+
+    fn try_admin(&self) -> Result<Client> {
+        Ok(Client::try_from(self.admin.clone())?)
+    }
+
+    /// The administrator's kubeconfig.
+    pub fn kubeconfig(&self) -> PathBuf {
+        self.scratch.path().join("kubeconfig")
+    }
+
+    /// The API server's address.
+    pub fn url(&self) -> String {
+        format!("https://{}", self.port.address())
+    }
+
+    /// The certificate of the authority that signed the API server's.
+    pub fn ca_pem(&self) -> &str {
+        &self.authority
+    }
+
+    /// The folder with its logs and kubeconfigs.
+    pub fn scratch(&self) -> &Arc<Scratch> {
+        &self.scratch
+    }
+
+    /// Ends the API server as an upgrade would (SIGTERM, then SIGKILL); etcd stays.
+    pub async fn stop_api_server(&self) -> Result<()> {
+        let Some(server) = self.api_server.lock().take() else {
+            return Ok(());
+        };
+        if server.terminate(STOP).await.is_err() {
+            server.kill();
+        }
+        Ok(())
+    }
+
+    /// Starts it again, same port and same objects, and waits until it is ready.
+    pub async fn start_api_server(&self) -> Result<()> {
+        let server = Child::start(&self.api_server_spec)?;
+        *self.api_server.lock() = Some(server);
+        self.ready().await
+    }
+
+    /// [`Self::stop_api_server`], then [`Self::start_api_server`].
+    pub async fn restart(&self) -> Result<()> {
+        self.stop_api_server().await?;
+        self.start_api_server().await
+    }
+
+    /// Freezes the API server: connections stay open and nothing answers.
+    pub fn freeze(&self) -> Result<()> {
+        self.api_server
+            .lock()
+            .as_ref()
+            .context("the API server is stopped")?
+            .freeze()
+    }
+
+    /// Lets a frozen API server go on.
+    pub fn thaw(&self) -> Result<()> {
+        self.api_server
+            .lock()
+            .as_ref()
+            .context("the API server is stopped")?
+            .thaw()
+    }
+
+    /// Kills the API server: connections break. [`Self::start_api_server`] brings it back.
+    pub fn kill(&self) {
+        drop(self.api_server.lock().take());
+    }
+
+    /// This moment in the audit log.
+    pub fn mark(&self) -> Mark {
+        audit::mark(&self.audit_log())
+    }
+
+    /// The requests received since `mark` and answered by now.
+    pub async fn entries_since(&self, mark: Mark) -> Result<Vec<Entry>> {
+        audit::fence(&self.audit_log(), &self.admin()).await;
+        let mut entries = audit::entries(&self.audit_log(), mark)?;
+        entries.retain(|entry| !audit::is_fence(entry));
+        Ok(entries)
+    }
+
+    /// The writes among them that `filter` picks.
+    pub async fn writes_since(
+        &self,
+        mark: Mark,
+        filter: impl Fn(&Entry) -> bool,
+    ) -> Result<Vec<Entry>> {
+        let mut entries = self.entries_since(mark).await?;
+        entries.retain(|entry| entry.is_write() && filter(entry));
+        Ok(entries)
+    }
+
+    fn audit_log(&self) -> PathBuf {
+        self.scratch.path().join("audit.log")
+    }
+
+    /// Ready is: `/readyz` says so, and the namespaces everyone takes for granted exist.
+    async fn ready(&self) -> Result<()> {
+        let started = Instant::now();
+        loop {
+            let answer = match tokio::time::timeout(Duration::from_secs(5), self.ready_now()).await
+            {
+                Ok(Ok(())) => return Ok(()),
+                Ok(Err(error)) => format!("{error:#}"),
+                Err(_) => "no answer".to_owned(),
+            };
+            let ended = self.api_server.lock().as_ref().and_then(Child::exit_status);
+            if let Some(status) = ended {
+                bail!("kube-apiserver ended ({status})\n{}", self.logs());
+            }
+            if started.elapsed() > START {
+                bail!(
+                    "kube-apiserver is not ready after {START:?}: {answer}\n{}",
+                    self.logs()
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    async fn ready_now(&self) -> Result<()> {
+        // A new client each time: one made before the server listens would keep backing off.
+        let client = self.try_admin()?;
+        client
+            .request_text(http::Request::get("/readyz").body(Vec::new())?)
+            .await?;
+        let namespaces = Api::<Namespace>::all(client);
+        namespaces.get("default").await?;
+        namespaces.get("kube-system").await?;
+        Ok(())
+    }
+
+    fn logs(&self) -> String {
+        let tail = |name: &str| crate::child::tail(&self.scratch.path().join(name), 15);
+        let (etcd, server) = (tail("etcd.log"), tail("kube-apiserver.log"));
+        format!("--- etcd ---\n{etcd}\n--- kube-apiserver ---\n{server}")
+    }
+}
+
+fn etcd_spec(scratch: &Scratch, port: &Port, peers: &Port) -> Result<Spec> {
+    let (client, peer) = (port.address(), peers.address());
+    let folder = scratch.path().join("etcd");
+    spec(
+        scratch.path(),
+        Tool::Etcd,
+        &[
+            format!("--data-dir={}", folder.display()),
+            format!("--listen-client-urls=http://{client}"),
+            format!("--advertise-client-urls=http://{client}"),
+            format!("--listen-peer-urls=http://{peer}"),
+            format!("--initial-advertise-peer-urls=http://{peer}"),
+            format!("--initial-cluster=default=http://{peer}"),
+            // The store lives no longer than the test.
+            "--unsafe-no-fsync".into(),
+            "--log-level=warn".into(),
+        ],
+    )
+}
+
+fn api_server_spec(
+    scratch: &Scratch,
+    files: &Files,
+    port: &Port,
+    etcd: &Port,
+    options: &Options,
+) -> Result<Spec> {
+    let policy = scratch.write("audit-policy.yaml", audit::POLICY)?;
+    let audit_log = scratch.path().join("audit.log");
+    let mut args = vec![
+        format!("--etcd-servers=http://{}", etcd.address()),
+        format!("--secure-port={}", port.number()),
+        "--bind-address=127.0.0.1".into(),
+        "--advertise-address=127.0.0.1".into(),
+        // Endpoints may not be loopback addresses, and nobody needs this one.
+        "--endpoint-reconciler-type=none".into(),
+        format!("--tls-cert-file={}", files.serving_cert.display()),
+        format!("--tls-private-key-file={}", files.serving_key.display()),
+        format!("--client-ca-file={}", files.authority.display()),
+        format!(
+            "--service-account-signing-key-file={}",
+            files.token_key.display()
+        ),
+        format!(
+            "--service-account-key-file={}",
+            files.token_public.display()
+        ),
+        "--service-account-issuer=https://kubernetes.default.svc.cluster.local".into(),
+        "--service-cluster-ip-range=10.0.0.0/16".into(),
+        "--authorization-mode=RBAC".into(),
+        "--allow-privileged=true".into(),
+        "--profiling=false".into(),
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", audit_log.display()),
+        // Each line is written before the next is made: a mark is a moment.
+        "--audit-log-mode=blocking".into(),
+        // In megabytes: no test comes near, so the file is never rotated away.
+        "--audit-log-maxsize=100000".into(),
+    ];
+    if !options.controller_manager {
+        args.push("--disable-admission-plugins=ServiceAccount".into());
+    }
+    args.extend(options.api_server_args.iter().cloned());
+    spec(scratch.path(), Tool::KubeApiserver, &args)
+}
+
+async fn client_config(kubeconfig: &str) -> Result<kube::Config> {
+    let parsed = Kubeconfig::from_yaml(kubeconfig)?;
+    let options = KubeConfigOptions::default();
+    let mut config = kube::Config::from_custom_kubeconfig(parsed, &options).await?;
+    // A test wants to see the first answer, not the fifth.
+    config.default_retry = false;
+    Ok(config)
+}
+
+/// `tool` with `args`, its log in `dir`.
+pub(crate) fn spec(dir: &Path, tool: Tool, args: &[String]) -> Result<Spec> {
+    Ok(Spec {
+        name: tool.name().into(),
+        program: tools::find(tool)?,
+        args: args.iter().map(OsString::from).collect(),
+        dir: dir.to_owned(),
+        ..Spec::default()
+    })
+}
+
+/// Makes aws-lc-rs the one TLS provider of this process; harmless when repeated.
+pub fn install_crypto() {
+    // An error says that it is installed already.
+    let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}

@@ -1,0 +1,71 @@
+//! What came through the proxy.
+
+use std::collections::VecDeque;
+
+use http::{Method, StatusCode};
+
+use super::rule::RuleId;
+
+/// Requests kept; the oldest go first.
+const KEPT: usize = 100_000;
+
+/// One request as the proxy saw it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Logged {
+    /// Number of the request, from 1, in order of arrival.
+    pub seq: u64,
+    /// Method.
+    pub method: Method,
+    /// Path.
+    pub path: String,
+    /// Query, empty when there is none.
+    pub query: String,
+    /// The status the client was answered with; `None` while it waits, or when it got no answer.
+    pub status: Option<StatusCode>,
+    /// The rule that decided about it.
+    pub rule: Option<RuleId>,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Log {
+    requests: VecDeque<Logged>,
+    seen: u64,
+}
+
+impl Log {
+    pub(super) fn arrived(
+        &mut self,
+        method: Method,
+        path: String,
+        query: String,
+        rule: Option<RuleId>,
+    ) -> u64 {
+        self.seen += 1;
+        self.requests.push_back(Logged {
+            seq: self.seen,
+            method,
+            path,
+            query,
+            status: None,
+            rule,
+        });
+        if self.requests.len() > KEPT {
+            self.requests.pop_front();
+        }
+        self.seen
+    }
+
+    pub(super) fn answered(&mut self, seq: u64, status: StatusCode) {
+        if let Ok(at) = self.requests.binary_search_by_key(&seq, |one| one.seq) {
+            self.requests[at].status = Some(status);
+        }
+    }
+
+    pub(super) fn all(&self) -> Vec<Logged> {
+        self.requests.iter().cloned().collect()
+    }
+
+    pub(super) fn count(&self, matches: impl Fn(&Logged) -> bool) -> usize {
+        self.requests.iter().filter(|one| matches(one)).count()
+    }
+}

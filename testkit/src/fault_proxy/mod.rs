@@ -1,0 +1,202 @@
+//! A proxy that lets requests go wrong: in front of an API server, Vault or the AWS emulator.
+//!
+//! ```text
+//! client -> accept (TLS or not) -> rules (what goes wrong) -> upstream (TLS or not)
+//!        <- answer, streamed as it comes, or nothing at all
+//! ```
+//! HTTP/1.1 on both sides; a client's connection has one connection upstream of its own. Answers
+//! stream through unbuffered, so watches work; upgrades (exec, port-forward) do not.
+//!
+//! # When not to use it
+//! For callers that log in with a client certificate: the proxy ends TLS and has none to show.
+//! Give them a token.
+
+mod log;
+mod rule;
+mod serve;
+mod upstream;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use parking_lot::Mutex;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::sync::{oneshot, watch};
+use tokio_rustls::TlsAcceptor;
+
+pub use log::Logged;
+pub use rule::{AnyMethod, Rule, RuleId};
+pub use upstream::Upstream;
+
+use log::Log;
+use rule::{Rules, fits};
+use upstream::Target;
+
+/// What clients speak to the proxy.
+#[derive(Debug, Clone)]
+pub enum Listen {
+    /// Plain HTTP.
+    Http,
+    /// HTTPS with this certificate (chain) and key.
+    Https {
+        /// Certificate chain.
+        cert_pem: String,
+        /// Private key.
+        key_pem: String,
+    },
+}
+
+/// Why a proxy did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The upstream's URL or CA cannot be used.
+    #[error("fault proxy: upstream {url}: {wrong}")]
+    Upstream {
+        /// URL as given.
+        url: String,
+        /// What is wrong and what would be right.
+        wrong: String,
+    },
+    /// Certificate or key of [`Listen::Https`] cannot be used.
+    #[error("fault proxy: certificate to listen with: {0}")]
+    Certificate(String),
+    /// No port, or no thread.
+    #[error("fault proxy: cannot listen on a loopback port: {0}")]
+    Listen(std::io::Error),
+}
+
+/// A running proxy. It has a thread of its own; dropping it ends every connection.
+#[derive(Debug)]
+pub struct FaultProxy {
+    url: String,
+    shared: Arc<Shared>,
+    cut: watch::Sender<u64>,
+    stop: Option<oneshot::Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What the connections of one proxy share.
+#[derive(Debug)]
+struct Shared {
+    target: Target,
+    rules: Mutex<Rules>,
+    log: Mutex<Log>,
+}
+
+impl FaultProxy {
+    /// Starts a proxy on a free loopback port; it takes connections when this returns.
+    pub async fn start(upstream: Upstream, listen: Listen) -> Result<Self, StartError> {
+        let target = Target::new(&upstream).map_err(|wrong| StartError::Upstream {
+            url: upstream.url.clone(),
+            wrong,
+        })?;
+        let (scheme, acceptor) = match listen {
+            Listen::Http => ("http", None),
+            Listen::Https { cert_pem, key_pem } => (
+                "https",
+                Some(acceptor(&cert_pem, &key_pem).map_err(StartError::Certificate)?),
+            ),
+        };
+        let shared = Arc::new(Shared {
+            target,
+            rules: Mutex::default(),
+            log: Mutex::default(),
+        });
+        let (cut, cuts) = watch::channel(0);
+        let (stop, stopped) = oneshot::channel();
+        let (ready, listening) = oneshot::channel();
+        let serving = serve::Serving {
+            shared: Arc::clone(&shared),
+            acceptor,
+            cuts,
+        };
+        let thread = std::thread::Builder::new()
+            .name("fault-proxy".to_owned())
+            .spawn(move || serve::run(&serving, ready, stopped))
+            .map_err(StartError::Listen)?;
+        let ended = || std::io::Error::other("the proxy's thread ended early");
+        let address: SocketAddr = listening
+            .await
+            .unwrap_or_else(|_| Err(ended()))
+            .map_err(StartError::Listen)?;
+        let url = format!("{scheme}://{address}");
+        Ok(Self {
+            url,
+            shared,
+            cut,
+            stop: Some(stop),
+            thread: Some(thread),
+        })
+    }
+
+    /// Where clients go instead of upstream, without a slash at the end.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Puts a rule in force. Of several that match a request, the oldest decides alone.
+    pub fn rule(&self, rule: Rule) -> RuleId {
+        self.shared.rules.lock().add(rule)
+    }
+
+    /// Takes a rule back; `false` if it was used up or taken back before.
+    ///
+    /// Requests it already holds (delay, black hole) stay held: see [`FaultProxy::cut_all`].
+    pub fn remove(&self, id: RuleId) -> bool {
+        self.shared.rules.lock().remove(id)
+    }
+
+    /// Takes all rules back.
+    pub fn clear(&self) {
+        self.shared.rules.lock().clear();
+    }
+
+    /// Drops every open connection at once, watches and black holes included. New ones are taken.
+    pub fn cut_all(&self) {
+        self.cut.send_modify(|cuts| *cuts += 1);
+    }
+
+    /// All requests so far, in order of arrival; the oldest go after 100,000.
+    pub fn requests(&self) -> Vec<Logged> {
+        self.shared.log.lock().all()
+    }
+
+    /// How many requests so far had this method and a path that fits `pattern` (see [`Rule::on`]).
+    pub fn count(&self, method: impl Into<AnyMethod>, pattern: &str) -> usize {
+        let AnyMethod(method) = method.into();
+        let matches =
+            |one: &Logged| fits(method.as_ref(), pattern, &one.method, &one.path, &one.query);
+        self.shared.log.lock().count(matches)
+    }
+}
+
+impl Drop for FaultProxy {
+    fn drop(&mut self) {
+        // A receiver that is gone means that the thread has ended already.
+        let _ = self.stop.take().map(|stop| stop.send(()));
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+            && !std::thread::panicking()
+        {
+            panic!("the fault proxy's thread panicked; its message is above");
+        }
+    }
+}
+
+fn acceptor(cert_pem: &str, key_pem: &str) -> Result<TlsAcceptor, String> {
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(cert_pem.as_bytes())
+        .collect::<Result<_, _>>()
+        .map_err(|error| format!("cert_pem is no PEM: {error}"))?;
+    let key = PrivateKeyDer::from_pem_slice(key_pem.as_bytes())
+        .map_err(|error| format!("key_pem holds no private key: {error}"))?;
+    let mut config = rustls::ServerConfig::builder_with_provider(upstream::provider())
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| format!("certificate and key do not fit: {error}"))?;
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

@@ -1,0 +1,34 @@
+//! Kubeconfigs with everything inline: no file they point to can go away.
+
+use base64::{Engine, engine::general_purpose::STANDARD};
+use serde_json::{Value, json};
+
+use crate::certs::Identity;
+
+/// How the bearer of a kubeconfig proves who they are.
+pub(crate) enum Proof<'a> {
+    Certificate(&'a Identity),
+    Token(&'a str),
+}
+
+/// A kubeconfig for the API server at `url`. JSON, which is YAML too.
+pub(crate) fn kubeconfig(url: &str, authority: &str, proof: &Proof<'_>) -> String {
+    let cluster =
+        json!({ "server": url, "certificate-authority-data": STANDARD.encode(authority) });
+    let user = match proof {
+        Proof::Certificate(Identity { cert, key }) => json!({
+            "client-certificate-data": STANDARD.encode(cert),
+            "client-key-data": STANDARD.encode(key),
+        }),
+        Proof::Token(token) => json!({ "token": token }),
+    };
+    let config: Value = json!({
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{ "name": "testkit", "cluster": cluster }],
+        "users": [{ "name": "testkit", "user": user }],
+        "contexts": [{ "name": "testkit", "context": { "cluster": "testkit", "user": "testkit" } }],
+        "current-context": "testkit",
+    });
+    format!("{config:#}\n")
+}

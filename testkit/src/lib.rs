@@ -1,0 +1,40 @@
+//! The worlds tests run in: real control planes, a real Vault, and the operator as a process.
+//!
+//! ```text
+//! World ──▶ ControlPlane (etcd, kube-apiserver, …) ─┐
+//!       ──▶ Operator (the binary, as its ServiceAccount) ├─▶ Child ─▶ Scratch (logs)
+//!       ──▶ Vault ───────────────────────────────────┘
+//! Story: what a team does in a namespace, and what it then sees
+//! ```
+//! Every server is a [`child::Child`], which ends with the test process however that ends. Every
+//! port is free when taken and reserved while in use. Missing programs are errors that name the
+//! command which builds them.
+// Tests wait for real processes in real time; nothing here is part of the product.
+#![allow(clippy::disallowed_methods)]
+
+mod audit;
+mod certs;
+pub mod child;
+mod control_plane;
+mod eventually;
+pub mod fault_proxy;
+mod kubeconfig;
+pub mod manifests;
+mod nodes;
+mod operator;
+pub mod port;
+pub mod scratch;
+mod service_account;
+mod story;
+pub mod tools;
+mod vault;
+mod world;
+
+pub use anyhow::Result;
+pub use audit::{Entry, Mark};
+pub use control_plane::{ControlPlane, Options, install_crypto};
+pub use eventually::{eventually, eventually_within};
+pub use operator::{Operator, OperatorOptions, binary};
+pub use story::{Holds, Sign, Story, Team, holds, is};
+pub use vault::{Answer, Vault, VaultOptions};
+pub use world::{World, WorldPlan};

@@ -1,0 +1,312 @@
+//! The operator as a process, the way a pod runs it.
+
+use std::{
+    path::{Path, PathBuf},
+    process::ExitStatus,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use parking_lot::Mutex;
+
+use crate::{
+    child::{self, Child, Spec},
+    control_plane::install_crypto,
+    port::Port,
+    scratch::Scratch,
+};
+
+const START: Duration = Duration::from_secs(30);
+
+/// What the operator is started with.
+#[derive(Debug, Clone, Default)]
+pub struct OperatorOptions {
+    /// Who it is, and where its cluster is.
+    pub kubeconfig: PathBuf,
+    /// The features it runs; none means the binary's default.
+    pub features: Vec<String>,
+    /// Where its Lease is.
+    pub lease_namespace: String,
+    /// Time runs this many times as fast inside it.
+    pub time_factor: Option<u32>,
+    /// It aborts when it comes to this point; only a chaos build knows any.
+    pub kill_point: Option<String>,
+    /// Further flags.
+    pub args: Vec<String>,
+    /// Further variables of its environment.
+    pub env: Vec<(String, String)>,
+    /// The program; `None` is what `$PONTOON_BIN` names.
+    pub binary: Option<PathBuf>,
+}
+
+/// A running operator. Dropping it kills it.
+pub struct Operator {
+    child: Mutex<Child>,
+    options: Mutex<OperatorOptions>,
+    name: String,
+    scratch: Arc<Scratch>,
+    probes: Port,
+    metrics: Port,
+    http: reqwest::Client,
+}
+
+/// The operator's program: `given`, else what `$PONTOON_BIN` names.
+pub fn binary(given: Option<&Path>) -> Result<PathBuf> {
+    let named = given
+        .map(Path::to_owned)
+        .or_else(|| std::env::var_os("PONTOON_BIN").map(PathBuf::from));
+    named.context("PONTOON_BIN does not name the operator's program; run: cargo xtask test")
+}
+
+impl Operator {
+    /// Starts one and returns when `/readyz` says so (or, given a kill point, when it has died).
+    /// Its log is `<name>.log` in `scratch`.
+    pub async fn start(
+        name: &str,
+        scratch: &Arc<Scratch>,
+        options: OperatorOptions,
+    ) -> Result<Self> {
+        install_crypto();
+        let (probes, metrics) = (Port::free()?, Port::free()?);
+        let spec = spec(name, scratch, &options, &probes, &metrics)?;
+        let operator = Self {
+            child: Mutex::new(Child::start(&spec)?),
+            options: Mutex::new(options),
+            name: name.to_owned(),
+            scratch: Arc::clone(scratch),
+            probes,
+            metrics,
+            http: reqwest::Client::builder()
+                .timeout(Duration::from_secs(5))
+                .build()?,
+        };
+        operator.ready().await?;
+        Ok(operator)
+    }
+
+    /// Starts it again after it has ended or been killed, with `change`d options, at the same
+    /// ports and with the same log; then waits as [`Self::start`] does.
+    pub async fn restart(&self, change: impl FnOnce(&mut OperatorOptions)) -> Result<()> {
+        let options = {
+            let mut options = self.options.lock();
+            change(&mut options);
+            options.clone()
+        };
+        let spec = spec(
+            &self.name,
+            &self.scratch,
+            &options,
+            &self.probes,
+            &self.metrics,
+        )?;
+        {
+            let mut child = self.child.lock();
+            child.kill();
+            *child = Child::start(&spec)?;
+        }
+        self.ready().await
+    }
+
+    /// Asks the probe endpoint for `path`, such as `/readyz?verbose`.
+    pub async fn probe(&self, path: &str) -> Result<(u16, String)> {
+        self.get(&self.probes, path).await
+    }
+
+    /// All metrics, as text.
+    pub async fn metrics(&self) -> Result<String> {
+        let (status, text) = self.get(&self.metrics, "/metrics").await?;
+        if status != 200 {
+            bail!("{}: /metrics answered {status}: {text}", self.name);
+        }
+        Ok(text)
+    }
+
+    /// The sum of the samples of `name` that carry all of `labels`; 0 when there are none, for a
+    /// counter appears with its first count.
+    pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
+        Ok(sum(&self.metrics().await?, name, labels))
+    }
+
+    /// Asks it to end (SIGTERM) and waits, at most for `deadline`.
+    pub async fn terminate(&self, deadline: Duration) -> Result<ExitStatus> {
+        self.child
+            .lock()
+            .signal(nix::sys::signal::Signal::SIGTERM)?;
+        self.ended(deadline).await
+    }
+
+    /// Waits until it has ended by itself, as at a kill point.
+    pub async fn ended(&self, deadline: Duration) -> Result<ExitStatus> {
+        let started = Instant::now();
+        loop {
+            if let Some(status) = self.exit_status() {
+                return Ok(status);
+            }
+            if started.elapsed() > deadline {
+                bail!(
+                    "{} still runs after {deadline:?}; its last lines:\n{}",
+                    self.name,
+                    self.log_tail(40)
+                );
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
+    /// How it ended, or `None` while it runs.
+    pub fn exit_status(&self) -> Option<ExitStatus> {
+        self.child.lock().exit_status()
+    }
+
+    /// Kills it (SIGKILL).
+    pub fn kill(&self) {
+        self.child.lock().kill();
+    }
+
+    /// Freezes it, as a machine that stalls would.
+    pub fn freeze(&self) -> Result<()> {
+        self.child.lock().freeze()
+    }
+
+    /// Lets it go on.
+    pub fn thaw(&self) -> Result<()> {
+        self.child.lock().thaw()
+    }
+
+    /// Its process id, for measuring.
+    pub fn pid(&self) -> u32 {
+        self.child.lock().pid()
+    }
+
+    /// All it has logged, over all its lives.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// The file that holds it.
+    pub fn log_path(&self) -> PathBuf {
+        self.child.lock().log_path().to_owned()
+    }
+
+    fn log_tail(&self, lines: usize) -> String {
+        child::tail(&self.log_path(), lines)
+    }
+
+    async fn get(&self, port: &Port, path: &str) -> Result<(u16, String)> {
+        let url = format!("http://{}{path}", port.address());
+        let answer = self
+            .http
+            .get(&url)
+            .send()
+            .await
+            .with_context(|| format!("no answer from {url}"))?;
+        Ok((answer.status().as_u16(), answer.text().await?))
+    }
+
+    async fn ready(&self) -> Result<()> {
+        let dying = self.options.lock().kill_point.is_some();
+        let started = Instant::now();
+        loop {
+            let answer = self.probe("/readyz?verbose").await;
+            if matches!(answer, Ok((200, _))) {
+                return Ok(());
+            }
+            match self.exit_status() {
+                Some(_) if dying => return Ok(()),
+                None if started.elapsed() < START => {}
+                ended => {
+                    self.scratch.keep();
+                    let tail = self.log_tail(40);
+                    bail!(
+                        "{} is not ready ({answer:?}, ended: {ended:?}); its last lines:\n{tail}",
+                        self.name
+                    );
+                }
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+}
+
+fn spec(
+    name: &str,
+    scratch: &Scratch,
+    options: &OperatorOptions,
+    probes: &Port,
+    metrics: &Port,
+) -> Result<Spec> {
+    let mut args = vec!["run".to_owned()];
+    if !options.features.is_empty() {
+        args.extend(["--features".into(), options.features.join(",")]);
+    }
+    args.extend([
+        format!("--namespace={}", options.lease_namespace),
+        "--leader-elect=true".into(),
+        "--metrics-secure=false".into(),
+        format!("--health-probe-bind-address={}", probes.address()),
+        format!("--metrics-bind-address={}", metrics.address()),
+        "--log-format=json".into(),
+    ]);
+    args.extend(options.args.iter().cloned());
+
+    let mut env = vec![("KUBECONFIG".to_owned(), options.kubeconfig.clone().into())];
+    if let Some(factor) = options.time_factor {
+        env.push(("PONTOON_TEST_TIME_FACTOR".into(), factor.to_string().into()));
+    }
+    if let Some(point) = &options.kill_point {
+        env.push(("PONTOON_TEST_KILL_POINT".into(), point.into()));
+    }
+    env.extend(
+        options
+            .env
+            .iter()
+            .map(|(name, value)| (name.clone(), value.into())),
+    );
+    Ok(Spec {
+        name: name.to_owned(),
+        program: binary(options.binary.as_deref())?,
+        args: args.into_iter().map(Into::into).collect(),
+        env,
+        dir: scratch.path().to_owned(),
+        workdir: None,
+    })
+}
+
+/// The sum of the samples of `name` in `text` (Prometheus' format) that carry all of `labels`.
+fn sum(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
+    let samples = text.lines().filter_map(|line| {
+        let rest = line.strip_prefix(name)?;
+        let (carried, value) = match rest.strip_prefix('{') {
+            Some(rest) => rest.rsplit_once('}')?,
+            None => ("", rest.strip_prefix(' ')?),
+        };
+        // Behind a comma or at the start, so that `b="1"` is not found in `ab="1"`.
+        let carried = format!(",{carried},");
+        let has = |(key, value): &(&str, &str)| carried.contains(&format!(",{key}=\"{value}\","));
+        labels.iter().all(has).then_some(value)
+    });
+    samples
+        .filter_map(|value| value.split_whitespace().next()?.parse::<f64>().ok())
+        .sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "# HELP a_total Things.\n\
+        a_total{kind=\"x\",result=\"ok\"} 2\n\
+        a_total{kind=\"x\",result=\"error\"} 3 1700000000\n\
+        a_total{akind=\"x\"} 100\n\
+        a_total_more 50\n\
+        b 1.5\n";
+
+    #[test]
+    fn a_metric_is_the_sum_of_the_samples_that_carry_the_labels() {
+        assert!((sum(TEXT, "a_total", &[("kind", "x")]) - 5.0).abs() < f64::EPSILON);
+        assert!((sum(TEXT, "a_total", &[("result", "error")]) - 3.0).abs() < f64::EPSILON);
+        assert!((sum(TEXT, "b", &[]) - 1.5).abs() < f64::EPSILON);
+        assert!(sum(TEXT, "a_total", &[("kind", "y")]).abs() < f64::EPSILON);
+    }
+}

@@ -1,0 +1,91 @@
+//! Being someone: a ServiceAccount's kubeconfig, as the operator gets it in a cluster.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use k8s_openapi::api::{
+    authentication::v1::{TokenRequest, TokenRequestSpec},
+    core::v1::{Namespace, ServiceAccount},
+};
+use kube::{
+    Api, Resource,
+    api::{ObjectMeta, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+
+use crate::{
+    control_plane::ControlPlane,
+    kubeconfig::{Proof, kubeconfig},
+};
+
+/// No test runs longer than a day.
+const TOKEN_SECONDS: i64 = 24 * 60 * 60;
+
+impl ControlPlane {
+    /// Writes a kubeconfig for the ServiceAccount `name`; makes it and its namespace when missing.
+    /// It may do nothing until RBAC says otherwise.
+    pub async fn as_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        self.ensure_namespace(namespace).await?;
+        let accounts = Api::<ServiceAccount>::namespaced(self.admin(), namespace);
+        create_if_missing(
+            &accounts,
+            &ServiceAccount {
+                metadata: named(name),
+                ..Default::default()
+            },
+        )
+        .await
+        .with_context(|| format!("cannot create ServiceAccount {namespace}/{name}"))?;
+
+        let spec = TokenRequestSpec {
+            expiration_seconds: Some(TOKEN_SECONDS),
+            ..Default::default()
+        };
+        let request = TokenRequest {
+            spec,
+            ..Default::default()
+        };
+        let answer = accounts
+            .create_token_request(name, &PostParams::default(), &request)
+            .await
+            .with_context(|| format!("cannot get a token for ServiceAccount {namespace}/{name}"))?;
+        let token = answer
+            .status
+            .context("the API server answered without a token")?
+            .token;
+        let config = kubeconfig(&self.url(), self.ca_pem(), &Proof::Token(&token));
+        self.scratch()
+            .write(&format!("{namespace}-{name}.kubeconfig"), config)
+    }
+
+    /// Makes the namespace `name` unless it exists.
+    pub async fn ensure_namespace(&self, name: &str) -> Result<()> {
+        let namespaces = Api::<Namespace>::all(self.admin());
+        create_if_missing(
+            &namespaces,
+            &Namespace {
+                metadata: named(name),
+                ..Default::default()
+            },
+        )
+        .await
+        .with_context(|| format!("cannot create namespace {name}"))
+    }
+}
+
+fn named(name: &str) -> ObjectMeta {
+    ObjectMeta {
+        name: Some(name.to_owned()),
+        ..Default::default()
+    }
+}
+
+async fn create_if_missing<K>(api: &Api<K>, object: &K) -> Result<(), kube::Error>
+where
+    K: Resource + Clone + Serialize + DeserializeOwned + std::fmt::Debug,
+{
+    match api.create(&PostParams::default(), object).await {
+        Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+        answer => answer.map(drop),
+    }
+}

@@ -1,0 +1,356 @@
+//! What a team does in its namespace, and what it then sees.
+
+use std::{
+    fmt::Write,
+    path::PathBuf,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::api::events::v1::Event;
+use kube::{
+    Api, Client, Resource, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::{child, manifests, scratch::Scratch};
+
+/// How long a story waits for what must come, unless it says otherwise.
+const DEADLINE: Duration = Duration::from_secs(30);
+/// How often it looks. A test's patience, not the operator's.
+const LOOK: Duration = Duration::from_millis(50);
+/// How much of the operator's log a failure shows.
+const LOG_LINES: usize = 40;
+
+/// Something to wait for on an object: a closure, [`is`] or [`holds`].
+pub trait Sign<K> {
+    /// Whether it is there; `raw` is the same object untyped.
+    fn is_seen(&self, object: &K, raw: &DynamicObject) -> bool;
+    /// What a failure calls it.
+    fn words(&self) -> String;
+}
+
+impl<K, F: Fn(&K) -> bool> Sign<K> for F {
+    fn is_seen(&self, object: &K, _: &DynamicObject) -> bool {
+        self(object)
+    }
+
+    fn words(&self) -> String {
+        "as the test wants it".into()
+    }
+}
+
+/// A condition to wait for. See [`is`] and [`holds`].
+#[derive(Debug, Clone)]
+pub struct Holds {
+    type_: String,
+    field: &'static str,
+    value: String,
+}
+
+/// The condition `type_` has this `reason`, whatever its status.
+///
+/// A condition about an older generation is not seen: it tells of the spec before the last edit.
+pub fn is(type_: &str, reason: &str) -> Holds {
+    Holds {
+        type_: type_.into(),
+        field: "reason",
+        value: reason.into(),
+    }
+}
+
+/// The condition `type_` is `True`; about older generations as in [`is`].
+pub fn holds(type_: &str) -> Holds {
+    Holds {
+        type_: type_.into(),
+        field: "status",
+        value: "True".into(),
+    }
+}
+
+impl Holds {
+    fn is_in(&self, object: &DynamicObject) -> bool {
+        let conditions = object.data["status"]["conditions"].as_array();
+        conditions.into_iter().flatten().any(|condition| {
+            let observed = condition["observedGeneration"]
+                .as_i64()
+                .filter(|observed| *observed > 0);
+            let current = object.metadata.generation;
+            condition["type"] == *self.type_
+                && condition[self.field] == *self.value
+                && (observed.is_none() || current.is_none() || observed == current)
+        })
+    }
+}
+
+impl<K> Sign<K> for Holds {
+    fn is_seen(&self, _: &K, raw: &DynamicObject) -> bool {
+        self.is_in(raw)
+    }
+
+    fn words(&self) -> String {
+        format!(
+            "with condition {} of {} {}",
+            self.type_, self.field, self.value
+        )
+    }
+}
+
+/// A namespace and what happens in it, as an administrator sees it; or the whole cluster.
+pub struct Story {
+    client: Client,
+    namespace: Option<String>,
+    operator_log: Option<PathBuf>,
+    scratch: Arc<Scratch>,
+    deadline: Duration,
+}
+
+/// A story in a namespace.
+pub type Team = Story;
+
+impl Story {
+    /// A story in `namespace`, or of cluster-scoped objects. Failures show the end of
+    /// `operator_log` and keep `scratch`.
+    pub fn new(
+        client: Client,
+        namespace: Option<String>,
+        operator_log: Option<PathBuf>,
+        scratch: Arc<Scratch>,
+    ) -> Self {
+        Self {
+            client,
+            namespace,
+            operator_log,
+            scratch,
+            deadline: DEADLINE,
+        }
+    }
+
+    /// Waits for `deadline` instead of 30 s, in real time.
+    #[must_use]
+    pub fn within(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// The namespace; empty for a story of cluster-scoped objects.
+    pub fn name(&self) -> &str {
+        self.namespace.as_deref().unwrap_or_default()
+    }
+
+    /// The administrator's client.
+    pub fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Applies the objects in `yaml`; those without a namespace go into this one.
+    pub async fn apply(&self, yaml: &str) -> Result<Vec<DynamicObject>> {
+        manifests::apply(&self.client, self.namespace.as_deref(), yaml).await
+    }
+
+    /// Asks for the deletion of an object. [`Self::gone`] waits for it.
+    pub async fn delete<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
+        let api = self.api(&ApiResource::erase::<K>(&()));
+        let asked = api.delete(name, &DeleteParams::default()).await;
+        asked
+            .map(drop)
+            .with_context(|| format!("cannot delete {}", self.label(&K::kind(&()), name)))
+    }
+
+    /// Waits until the object is there and `sign` is seen on it.
+    ///
+    /// # Errors
+    /// After the deadline (30 s): with the object as it was last, its events and the end of the operator's log.
+    pub async fn until<K>(&self, name: &str, sign: impl Sign<K>) -> Result<K>
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
+    {
+        let typed = |raw: &DynamicObject| {
+            let value = serde_json::to_value(raw)?;
+            Ok(serde_json::from_value(value)?)
+        };
+        self.wait(&ApiResource::erase::<K>(&()), name, &sign, typed)
+            .await
+    }
+
+    /// The same for a kind that only the API server knows.
+    pub async fn until_dynamic(
+        &self,
+        kind: &ApiResource,
+        name: &str,
+        sign: impl Sign<DynamicObject>,
+    ) -> Result<DynamicObject> {
+        self.wait(kind, name, &sign, |raw| Ok(raw.clone())).await
+    }
+
+    /// Waits until the object is no more.
+    pub async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
+        self.gone_dynamic(&ApiResource::erase::<K>(&()), name).await
+    }
+
+    /// The same for a kind that only the API server knows.
+    pub async fn gone_dynamic(&self, kind: &ApiResource, name: &str) -> Result<()> {
+        let api = self.api(kind);
+        let started = Instant::now();
+        loop {
+            let last = api.get_opt(name).await;
+            match last {
+                Ok(None) => return Ok(()),
+                last if started.elapsed() > self.deadline => {
+                    bail!(self.failure(kind, name, "gone", last.as_ref()).await)
+                }
+                _ => tokio::time::sleep(LOOK).await,
+            }
+        }
+    }
+
+    async fn wait<K>(
+        &self,
+        kind: &ApiResource,
+        name: &str,
+        sign: &impl Sign<K>,
+        typed: impl Fn(&DynamicObject) -> Result<K>,
+    ) -> Result<K> {
+        let api = self.api(kind);
+        let started = Instant::now();
+        loop {
+            let last = api.get_opt(name).await;
+            if let Ok(Some(raw)) = &last {
+                let object = typed(raw).with_context(|| {
+                    format!("{} does not fit its type", self.label(&kind.kind, name))
+                })?;
+                if sign.is_seen(&object, raw) {
+                    return Ok(object);
+                }
+            }
+            if started.elapsed() > self.deadline {
+                bail!(self.failure(kind, name, &sign.words(), last.as_ref()).await);
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    fn api(&self, kind: &ApiResource) -> Api<DynamicObject> {
+        match &self.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, kind),
+            None => Api::all_with(self.client.clone(), kind),
+        }
+    }
+
+    fn label(&self, kind: &str, name: &str) -> String {
+        match &self.namespace {
+            Some(namespace) => format!("{kind} {namespace}/{name}"),
+            None => format!("{kind} {name}"),
+        }
+    }
+
+    async fn failure(
+        &self,
+        kind: &ApiResource,
+        name: &str,
+        wanted: &str,
+        last: Result<&Option<DynamicObject>, &kube::Error>,
+    ) -> String {
+        self.scratch.keep();
+        let mut text = format!(
+            "{} is not {wanted} after {:?}",
+            self.label(&kind.kind, name),
+            self.deadline
+        );
+        let object = match last {
+            Ok(Some(object)) => yaml(object.clone()),
+            Ok(None) => "it does not exist".into(),
+            Err(error) => format!("it cannot be read: {error}"),
+        };
+        let events = self.events(kind, name).await;
+        let _ = write!(
+            text,
+            "\n--- the object ---\n{object}\n--- its events ---\n{events}"
+        );
+        if let Some(log) = &self.operator_log {
+            let _ = write!(
+                text,
+                "\n--- the operator's log ---\n{}",
+                child::tail(log, LOG_LINES)
+            );
+        }
+        text
+    }
+
+    /// The events about an object, one a line.
+    async fn events(&self, kind: &ApiResource, name: &str) -> String {
+        // Events about cluster-scoped objects lie in `default`.
+        let namespace = self.namespace.as_deref().unwrap_or("default");
+        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
+        let all = match api.list(&kube::api::ListParams::default()).await {
+            Ok(all) => all,
+            Err(error) => return format!("they cannot be listed: {error}"),
+        };
+        let about = |event: &&Event| {
+            let regarding = event.regarding.as_ref();
+            regarding.is_some_and(|about| {
+                about.name.as_deref() == Some(name) && about.kind.as_deref() == Some(&kind.kind)
+            })
+        };
+        let line = |event: &Event| {
+            let part = |text: &Option<String>| text.clone().unwrap_or_default();
+            format!(
+                "{} {}: {}",
+                part(&event.type_),
+                part(&event.reason),
+                part(&event.note)
+            )
+        };
+        all.iter()
+            .filter(about)
+            .map(line)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+}
+
+/// The object as a person reads it: without managedFields.
+fn yaml(mut object: DynamicObject) -> String {
+    object.managed_fields_mut().clear();
+    let value = serde_json::to_value(&object).unwrap_or(Value::Null);
+    serde_saphyr::to_string(&value).unwrap_or_else(|_| value.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn object(generation: i64, observed: i64) -> DynamicObject {
+        serde_json::from_value(json!({
+            "apiVersion": "v1", "kind": "Thing",
+            "metadata": { "name": "a", "generation": generation },
+            "status": { "conditions": [
+                { "type": "Ready", "status": "False", "reason": "Waiting", "observedGeneration": observed },
+                { "type": "Synced", "status": "True", "reason": "Succeeded" },
+            ] },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_condition_is_known_by_type_and_reason() {
+        assert!(is("Ready", "Waiting").is_in(&object(1, 1)));
+        assert!(!is("Ready", "Succeeded").is_in(&object(1, 1)));
+        assert!(holds("Synced").is_in(&object(1, 1)));
+        assert!(!holds("Ready").is_in(&object(1, 1)));
+    }
+
+    #[test]
+    fn a_condition_about_an_older_spec_is_not_seen() {
+        assert!(!is("Ready", "Waiting").is_in(&object(2, 1)));
+        assert!(
+            holds("Synced").is_in(&object(2, 1)),
+            "without observedGeneration age is unknown"
+        );
+    }
+}

@@ -1,0 +1,287 @@
+//! A cluster with the operator in it, as a story needs it.
+
+use std::{path::PathBuf, sync::Arc, time::Duration};
+
+use anyhow::{Context, Result, bail};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::ResourceExt;
+use tokio::process::Command;
+
+use crate::{
+    audit::{Entry, Mark},
+    control_plane::{ControlPlane, Options},
+    manifests,
+    operator::{Operator, OperatorOptions, binary},
+    story::{Story, Team, holds},
+    vault::{Vault, VaultOptions},
+};
+
+/// The ServiceAccount that operators of a world run as.
+const ACCOUNT: &str = "pontoon";
+/// How long a verb of the binary that only prints may take.
+const PRINTS: Duration = Duration::from_secs(30);
+
+/// A control plane, the operator in it, and what else was asked for. All ends with this value.
+///
+/// The operator runs as a ServiceAccount with the RBAC that the binary prints for its features,
+/// and no more. Its Lease is in a namespace of its own.
+pub struct World {
+    // The order of these fields is the order in which they end.
+    operator: Operator,
+    vault: Option<Vault>,
+    plane: Arc<ControlPlane>,
+    options: OperatorOptions,
+}
+
+/// A world that is not started yet.
+#[derive(Default)]
+#[must_use = "a world exists once it is started"]
+pub struct WorldPlan {
+    operator: OperatorOptions,
+    plane: Option<Arc<ControlPlane>>,
+    own: Options,
+    vault: Option<VaultOptions>,
+}
+
+impl WorldPlan {
+    /// Switches a feature on; without any, all are.
+    pub fn feature(mut self, name: &str) -> Self {
+        self.operator.features.push(name.to_owned());
+        self
+    }
+
+    /// Lets time run `factor` times as fast inside the operator.
+    pub fn time(mut self, factor: u32) -> Self {
+        self.operator.time_factor = Some(factor);
+        self
+    }
+
+    /// The operator aborts when it comes to the point `name`.
+    pub fn kill_point(mut self, name: &str) -> Self {
+        self.operator.kill_point = Some(name.to_owned());
+        self
+    }
+
+    /// A flag more for the operator.
+    pub fn arg(mut self, flag: impl Into<String>) -> Self {
+        self.operator.args.push(flag.into());
+        self
+    }
+
+    /// A variable more in the operator's environment.
+    pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.operator.env.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Another program than `$PONTOON_BIN` names.
+    pub fn binary(mut self, program: impl Into<PathBuf>) -> Self {
+        self.operator.binary = Some(program.into());
+        self
+    }
+
+    /// A Vault that remembers, can be sealed and can be restarted.
+    pub fn vault(mut self) -> Self {
+        self.vault = Some(VaultOptions::file());
+        self
+    }
+
+    /// What the world's own control plane consists of.
+    pub fn own_control_plane(mut self, options: Options) -> Self {
+        self.own = options;
+        self
+    }
+
+    /// A control plane that is there already, as for a second operator beside a first.
+    ///
+    /// # When not to use it
+    /// With the shared one: the operator sees all namespaces, so worlds would disturb each other.
+    pub fn on(mut self, plane: Arc<ControlPlane>) -> Self {
+        self.plane = Some(plane);
+        self
+    }
+
+    /// Starts all of it, and returns when the operator is ready.
+    pub async fn start(self) -> Result<World> {
+        let Self {
+            operator: mut options,
+            plane,
+            own,
+            vault,
+        } = self;
+        // Before anything is started: without the program there is nothing to wait for.
+        binary(options.binary.as_deref())?;
+        let plane = match plane {
+            Some(plane) => plane,
+            None => Arc::new(ControlPlane::start(own).await?),
+        };
+        let vault = match vault {
+            Some(how) => Some(Vault::start(how).await?),
+            None => None,
+        };
+        options.lease_namespace = unique("pontoon");
+        options.kubeconfig = plane
+            .as_service_account(&options.lease_namespace, ACCOUNT)
+            .await?;
+        install(&plane, &options)
+            .await
+            .inspect_err(|_| plane.scratch().keep())?;
+        let operator =
+            Operator::start(&options.lease_namespace, plane.scratch(), options.clone()).await?;
+        Ok(World {
+            operator,
+            vault,
+            plane,
+            options,
+        })
+    }
+}
+
+impl World {
+    /// A plan to fill in, then to start.
+    #[expect(
+        clippy::new_ret_no_self,
+        reason = "a story begins with the world, not with its plan"
+    )]
+    pub fn new() -> WorldPlan {
+        WorldPlan::default()
+    }
+
+    /// The operator.
+    pub fn operator(&self) -> &Operator {
+        &self.operator
+    }
+
+    /// One more replica of the operator, same ServiceAccount and same Lease.
+    pub async fn replica(&self, name: &str) -> Result<Operator> {
+        let name = format!("{}-{name}", self.options.lease_namespace);
+        Operator::start(&name, self.plane.scratch(), self.options.clone()).await
+    }
+
+    /// The control plane.
+    pub fn control_plane(&self) -> &ControlPlane {
+        &self.plane
+    }
+
+    /// Vault.
+    ///
+    /// # Panics
+    /// When the plan did not ask for one.
+    pub fn vault(&self) -> &Vault {
+        self.vault
+            .as_ref()
+            .expect("the plan asks for Vault: World::new().vault()")
+    }
+
+    /// The namespace of the operator's ServiceAccount and Lease.
+    pub fn operator_namespace(&self) -> &str {
+        &self.options.lease_namespace
+    }
+
+    /// A fresh namespace whose name begins with `name`.
+    pub async fn namespace(&self, name: &str) -> Result<Team> {
+        let name = unique(name);
+        self.plane.ensure_namespace(&name).await?;
+        Ok(self.story(Some(name)))
+    }
+
+    /// What is not in a namespace.
+    pub fn cluster(&self) -> Story {
+        self.story(None)
+    }
+
+    /// This moment in the API server's audit log.
+    pub fn mark(&self) -> Mark {
+        self.plane.mark()
+    }
+
+    /// The operator's writes since `mark`, Leases excepted; attempts that were refused count.
+    pub async fn writes_since(&self, mark: Mark) -> Result<Vec<Entry>> {
+        let user = format!(
+            "system:serviceaccount:{}:{ACCOUNT}",
+            self.options.lease_namespace
+        );
+        self.plane
+            .writes_since(mark, |entry| entry.user == user && !entry.is_lease())
+            .await
+    }
+
+    fn story(&self, namespace: Option<String>) -> Story {
+        let scratch = Arc::clone(self.plane.scratch());
+        Story::new(
+            self.plane.admin(),
+            namespace,
+            Some(self.operator.log_path()),
+            scratch,
+        )
+    }
+}
+
+/// Applies the CRDs and the RBAC that the binary prints for the features, and waits until the
+/// kinds are served.
+async fn install(plane: &ControlPlane, options: &OperatorOptions) -> Result<()> {
+    let client = plane.admin();
+    let cluster = Story::new(client.clone(), None, None, Arc::clone(plane.scratch()));
+    let namespace = options.lease_namespace.as_str();
+    for feature in feature_flags(&options.features) {
+        let crds = printed(options, "crds", &feature, &[]).await?;
+        for crd in manifests::apply(&client, None, &crds).await? {
+            let name = crd.name_any();
+            cluster
+                .until::<CustomResourceDefinition>(&name, holds("Established"))
+                .await?;
+        }
+        let whose = ["--namespace", namespace, "--service-account", ACCOUNT];
+        let rbac = printed(options, "rbac", &feature, &whose).await?;
+        manifests::apply(&client, Some(namespace), &rbac).await?;
+    }
+    Ok(())
+}
+
+/// The flags for one call of the binary per feature; one call without flags means all features.
+fn feature_flags(features: &[String]) -> Vec<Vec<&str>> {
+    match features {
+        [] => vec![vec![]],
+        some => some
+            .iter()
+            .map(|name| vec!["--feature", name.as_str()])
+            .collect(),
+    }
+}
+
+/// What the binary prints for `verb`.
+async fn printed(
+    options: &OperatorOptions,
+    verb: &str,
+    feature: &[&str],
+    args: &[&str],
+) -> Result<String> {
+    let program = binary(options.binary.as_deref())?;
+    let mut command = Command::new(&program);
+    command
+        .arg(verb)
+        .args(feature)
+        .args(args)
+        .kill_on_drop(true);
+    let label = format!("{} {verb} {}", program.display(), feature.join(" "));
+    let output = tokio::time::timeout(PRINTS, command.output())
+        .await
+        .with_context(|| format!("{label} does not end"))?
+        .with_context(|| format!("cannot run {label}"))?;
+    if !output.status.success() {
+        bail!(
+            "{label}: {}\n{}",
+            output.status,
+            String::from_utf8_lossy(&output.stderr)
+        );
+    }
+    String::from_utf8(output.stdout).with_context(|| format!("{label} prints no text"))
+}
+
+/// `name` with an ending that no other run uses.
+fn unique(name: &str) -> String {
+    let ending: String = std::iter::repeat_with(fastrand::lowercase)
+        .take(6)
+        .collect();
+    format!("{name}-{ending}")
+}

@@ -1,0 +1,206 @@
+//! Where the workspace is, what cargo knows of it, and what cargo builds in it.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use serde::Deserialize;
+
+use crate::verdict::{Error, While};
+
+/// The workspace's folder.
+pub(crate) fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("xtask lies in the workspace's folder")
+}
+
+/// The cargo that runs this, in the workspace's folder.
+pub(crate) fn cargo() -> Command {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    cargo.current_dir(root()).stdin(Stdio::null());
+    cargo
+}
+
+/// What `cargo metadata` says of the workspace and all it depends on, on this platform.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Metadata {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+/// A crate, ours or not.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) version: String,
+    pub(crate) license: Option<String>,
+    /// Where it came from; ours came from nowhere.
+    pub(crate) source: Option<String>,
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+/// One line under `[dependencies]` or its kin.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Dependency {
+    /// `dev`, `build`, or nothing for a plain one.
+    pub(crate) kind: Option<String>,
+    /// Set for crates of this workspace.
+    pub(crate) path: Option<PathBuf>,
+}
+
+/// Reads the workspace's metadata.
+pub(crate) fn metadata() -> Result<Metadata, Error> {
+    let version = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()))
+        .arg("-vV")
+        .current_dir(root())
+        .output()
+        .doing("asking rustc for its host")?;
+    let version = String::from_utf8_lossy(&version.stdout).into_owned();
+    let host = version
+        .lines()
+        .find_map(|line| line.strip_prefix("host: "))
+        .ok_or_else(|| Error::new("rustc -vV names no host: is the toolchain complete?"))?;
+    let output = cargo()
+        .args([
+            "metadata",
+            "--format-version",
+            "1",
+            "--filter-platform",
+            host,
+        ])
+        .stderr(Stdio::inherit())
+        .output()
+        .doing("running cargo metadata")?;
+    if !output.status.success() {
+        return Err(Error::new("cargo metadata failed; its reason is above"));
+    }
+    serde_json::from_slice(&output.stdout).doing("reading cargo metadata")
+}
+
+/// What cargo built: one line of `--message-format=json`.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Artifact {
+    pub(crate) manifest_path: PathBuf,
+    pub(crate) target: Target,
+    pub(crate) profile: Profile,
+    pub(crate) executable: Option<PathBuf>,
+}
+
+/// The part of a package that was built.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Target {
+    pub(crate) kind: Vec<String>,
+    pub(crate) name: String,
+}
+
+/// How it was built.
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Profile {
+    pub(crate) test: bool,
+}
+
+#[derive(Deserialize)]
+#[serde(tag = "reason", rename_all = "kebab-case")]
+enum Message {
+    CompilerArtifact(Box<Artifact>),
+    #[serde(other)]
+    Other,
+}
+
+/// Runs `cargo <args>`, its chatter on stderr, and returns what it built.
+pub(crate) fn build(args: &[&str]) -> Result<Vec<Artifact>, Error> {
+    let output = cargo()
+        .args(args)
+        .arg("--message-format=json-render-diagnostics")
+        .stderr(Stdio::inherit())
+        .output()
+        .doing(format_args!("running cargo {}", args.join(" ")))?;
+    if !output.status.success() {
+        let command = args.join(" ");
+        return Err(Error::new(format!(
+            "cargo {command} failed; the compiler's reasons are above"
+        )));
+    }
+    Ok(artifacts(&String::from_utf8_lossy(&output.stdout)))
+}
+
+fn artifacts(messages: &str) -> Vec<Artifact> {
+    let read = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    read.filter_map(|message| match message {
+        Message::CompilerArtifact(artifact) => Some(*artifact),
+        Message::Other => None,
+    })
+    .collect()
+}
+
+/// Which build of the operator is meant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OperatorBuild {
+    /// As users run it.
+    Plain,
+    /// With kill points and the test feature; never for users.
+    Chaos,
+}
+
+/// Builds the operator and returns a copy that later builds do not replace.
+pub(crate) fn operator(which: OperatorBuild) -> Result<PathBuf, Error> {
+    let (name, args): (&str, &[&str]) = match which {
+        OperatorBuild::Plain => ("plain", &["build", "--package", "pontoon"]),
+        OperatorBuild::Chaos => (
+            "chaos",
+            &["build", "--package", "pontoon", "--features", "chaos"],
+        ),
+    };
+    let built = build(args)?
+        .into_iter()
+        .filter(|artifact| artifact.target.name == "pontoon")
+        .find_map(|artifact| artifact.executable)
+        .ok_or_else(|| Error::new("cargo built no executable named pontoon"))?;
+    let folder = metadata()?.target_directory.join("xtask").join(name);
+    let kept = folder.join("pontoon");
+    std::fs::create_dir_all(&folder).doing(format_args!("making {}", folder.display()))?;
+    // Copied aside and renamed: a running operator keeps its file, a reader never sees half of one.
+    let aside = folder.join(format!("pontoon.{}", std::process::id()));
+    std::fs::copy(&built, &aside).doing(format_args!("copying {}", built.display()))?;
+    std::fs::rename(&aside, &kept).doing(format_args!("placing {}", kept.display()))?;
+    Ok(kept)
+}
+
+/// The names of our own packages by their folder.
+pub(crate) fn package_names(metadata: &Metadata) -> BTreeMap<PathBuf, String> {
+    let ours = metadata
+        .packages
+        .iter()
+        .filter(|package| package.source.is_none());
+    ours.filter_map(|package| {
+        Some((
+            package.manifest_path.parent()?.to_owned(),
+            package.name.clone(),
+        ))
+    })
+    .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::artifacts;
+
+    #[test]
+    fn artifacts_are_read_from_among_other_messages() {
+        let messages = concat!(
+            r#"{"reason":"build-script-executed","package_id":"x"}"#,
+            "\n",
+            r#"{"reason":"compiler-artifact","manifest_path":"/w/a/Cargo.toml","target":{"kind":["test"],"name":"unit_a"},"profile":{"test":true},"executable":"/t/unit_a-1"}"#,
+            "\nnot json\n",
+            r#"{"reason":"build-finished","success":true}"#,
+        );
+        let found = artifacts(messages);
+        assert_eq!(found.len(), 1);
+        assert_eq!(found[0].target.name, "unit_a");
+        assert!(found[0].profile.test);
+    }
+}

@@ -1,0 +1,238 @@
+//! What must hold of the source itself, whatever the tests say.
+
+mod arrows;
+mod cases;
+mod licences;
+mod sizes;
+mod traces;
+
+use std::collections::BTreeSet;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::cargo::{self, Metadata, OperatorBuild};
+use crate::generate::{self, Set};
+use crate::operator::Operator;
+use crate::progress::Progress;
+use crate::verdict::{Error, Verdict, While};
+
+/// One thing looked at.
+#[derive(Debug)]
+pub(crate) struct Looked {
+    pub(crate) name: &'static str,
+    pub(crate) seconds: f64,
+    /// What is wrong; nothing when it holds.
+    pub(crate) wrong: Vec<String>,
+}
+
+type Look = fn(&Source) -> Result<Vec<String>, Error>;
+
+/// Everything that is looked at, quickest first.
+const LOOKS: [(&str, Look); 7] = [
+    ("format", format),
+    ("arrows", |source| {
+        Ok(arrows::forbidden(&arrows::arrows(
+            &source.metadata.packages,
+            cargo::root(),
+        )))
+    }),
+    ("licences", licences),
+    ("cases", |source| Ok(cases(source))),
+    ("traces", |source| Ok(traces(source))),
+    ("clippy", clippy),
+    ("generated", generated),
+];
+
+/// The source as it lies there.
+struct Source {
+    metadata: Metadata,
+    /// Files under version control, or about to be, that are text.
+    files: Vec<(String, String)>,
+}
+
+impl Source {
+    fn read() -> Result<Self, Error> {
+        let mut git = Command::new("git");
+        git.args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "-z",
+        ])
+        .current_dir(cargo::root());
+        let output = git
+            .output()
+            .doing("running git ls-files; is git installed?")?;
+        if !output.status.success() {
+            let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(Error::new(format!(
+                "git ls-files failed, so the files are not known: {why}"
+            )));
+        }
+        let names = String::from_utf8_lossy(&output.stdout).into_owned();
+        let names = names.split('\0').filter(|name| !name.is_empty());
+        // A file that was deleted and not yet committed is listed and cannot be read.
+        let files = names.filter_map(|name| {
+            let text = std::fs::read_to_string(cargo::root().join(name)).ok()?;
+            Some((name.to_owned(), text))
+        });
+        Ok(Self {
+            files: files.collect(),
+            metadata: cargo::metadata()?,
+        })
+    }
+
+    fn named(&self, end: &str) -> impl Iterator<Item = &(String, String)> {
+        self.files
+            .iter()
+            .filter(move |(path, _)| path.ends_with(end))
+    }
+}
+
+/// Looks at everything.
+pub(crate) fn look(progress: &Progress) -> Result<Vec<Looked>, Error> {
+    let source = Source::read()?;
+    let mut looked = Vec::new();
+    for (name, look) in LOOKS {
+        let start = Instant::now();
+        let wrong = progress.aside(&format!("check: {name}"), || look(&source))?;
+        looked.push(Looked {
+            name,
+            wrong,
+            seconds: start.elapsed().as_secs_f64(),
+        });
+    }
+    for line in long_files(&source) {
+        progress.note(&format!("for information: {line}"));
+    }
+    Ok(looked)
+}
+
+/// Looks at everything and prints what is wrong.
+pub(crate) fn check() -> Result<Verdict, Error> {
+    let progress = Progress::new();
+    let looked = look(&progress)?;
+    drop(progress);
+    for each in &looked {
+        println!(
+            "{:<10} {}",
+            each.name,
+            if each.wrong.is_empty() {
+                "holds"
+            } else {
+                "does not hold"
+            }
+        );
+        each.wrong.iter().for_each(|line| println!("  {line}"));
+    }
+    Ok(Verdict::of(looked.iter().all(|each| each.wrong.is_empty())))
+}
+
+fn format(_: &Source) -> Result<Vec<String>, Error> {
+    let output = cargo::cargo()
+        .args(["fmt", "--all", "--", "--check", "-l"])
+        .output()
+        .doing("running cargo fmt")?;
+    if output.status.success() {
+        return Ok(vec![]);
+    }
+    let files = String::from_utf8_lossy(&output.stdout).into_owned();
+    let files = files
+        .lines()
+        .map(|file| file.strip_prefix(&prefix()).unwrap_or(file).to_owned());
+    let mut wrong: Vec<String> = files
+        .map(|file| format!("{file} is not formatted; run: cargo fmt --all"))
+        .collect();
+    if wrong.is_empty() {
+        wrong.push(String::from_utf8_lossy(&output.stderr).trim().to_owned());
+    }
+    Ok(wrong)
+}
+
+fn prefix() -> String {
+    format!("{}/", cargo::root().display())
+}
+
+/// Everything as users get it, then the operator as the chaos tests get it.
+fn clippy(_: &Source) -> Result<Vec<String>, Error> {
+    let chaos: &[&str] = &["--package", "pontoon", "--features", "chaos"];
+    for what in [&["--workspace"][..], chaos] {
+        let mut clippy = cargo::cargo();
+        clippy
+            .args(["clippy", "--quiet", "--all-targets"])
+            .args(what)
+            .args(["--", "-D", "warnings"]);
+        let output = clippy.output().doing("running cargo clippy")?;
+        if !output.status.success() {
+            return Ok(vec![
+                String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+            ]);
+        }
+    }
+    Ok(vec![])
+}
+
+fn licences(source: &Source) -> Result<Vec<String>, Error> {
+    let deny =
+        std::fs::read_to_string(cargo::root().join("deny.toml")).doing("reading deny.toml")?;
+    Ok(licences::refused(
+        &source.metadata.packages,
+        &licences::allowed(&deny)?,
+    ))
+}
+
+fn cases(source: &Source) -> Vec<String> {
+    let mut known = BTreeSet::new();
+    for (folder, package) in cargo::package_names(&source.metadata) {
+        let Ok(folder) = folder.strip_prefix(cargo::root()) else {
+            continue;
+        };
+        let folder = format!("{}/", folder.display());
+        for (path, text) in source.named(".rs") {
+            let below = path
+                .strip_prefix(&folder)
+                .filter(|path| path.starts_with("src/") || path.starts_with("tests/"));
+            known.extend(
+                below
+                    .into_iter()
+                    .flat_map(|file| cases::tests(&package, file, text)),
+            );
+        }
+    }
+    let lists = source.named("CASES.md");
+    lists
+        .flat_map(|(path, text)| cases::missing(path, text, &known))
+        .collect()
+}
+
+fn traces(source: &Source) -> Vec<String> {
+    let home = std::env::var("HOME").ok();
+    let root = cargo::root().display().to_string();
+    let traces = traces::Traces::new(home.into_iter().chain([root]));
+    let files = source.files.iter();
+    files
+        .flat_map(|(path, text)| traces.found(path, text))
+        .collect()
+}
+
+fn generated(_: &Source) -> Result<Vec<String>, Error> {
+    let operator = Operator::at(cargo::operator(OperatorBuild::Plain)?);
+    let mut wrong = Vec::new();
+    for set in Set::ALL {
+        wrong.extend(generate::stale(
+            set,
+            &set.expected(&operator)?,
+            &set.on_disk(cargo::root())?,
+        ));
+    }
+    Ok(wrong)
+}
+
+fn long_files(source: &Source) -> Vec<String> {
+    let lengths: Vec<_> = source
+        .named(".rs")
+        .map(|(path, text)| (path.clone(), text.lines().count()))
+        .collect();
+    sizes::long(&lengths, sizes::LIMIT)
+}

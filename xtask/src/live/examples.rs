@@ -1,0 +1,289 @@
+//! What lies in `examples/`, and how each object of it stands.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use kube::api::{Api, DynamicObject};
+use kube::core::GroupVersionKind;
+use kube::discovery::{self, Scope};
+use kube::{Client, ResourceExt};
+use serde_json::Value;
+use testkit::manifests;
+
+use super::surroundings::deep;
+use crate::table::table;
+use crate::verdict::{Error, While};
+
+/// Where objects without a namespace go.
+const NAMESPACE: &str = "default";
+
+/// The example files below `folder`, one folder a feature, in the order in which they are applied.
+pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    if folder.is_dir() {
+        for feature in sorted(folder)?.into_iter().filter(|path| path.is_dir()) {
+            let yaml = sorted(&feature)?.into_iter();
+            files.extend(yaml.filter(|path| path.extension().is_some_and(|end| end == "yaml")));
+        }
+    }
+    Ok(files)
+}
+
+fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let entries = std::fs::read_dir(folder).doing(format_args!("listing {}", folder.display()))?;
+    let mut paths = Vec::new();
+    for entry in entries {
+        paths.push(
+            entry
+                .doing(format_args!("listing {}", folder.display()))?
+                .path(),
+        );
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// The API groups of the CRDs in `crds`: an example of such a group must become Ready.
+pub(crate) fn groups(crds: &str) -> Result<BTreeSet<String>, Error> {
+    let crds = manifests::parse(crds).map_err(deep)?;
+    Ok(crds
+        .iter()
+        .filter_map(|crd| Some(crd.data["spec"]["group"].as_str()?.to_owned()))
+        .collect())
+}
+
+/// An applied example.
+pub(crate) struct Example {
+    api: Api<DynamicObject>,
+    kind: String,
+    name: String,
+    ours: bool,
+}
+
+/// How an example stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Standing {
+    Ready {
+        reason: String,
+    },
+    NotReady {
+        reason: String,
+        message: String,
+    },
+    /// An object that others stand on, a Secret say: it is there, and nobody makes it Ready.
+    There,
+    Gone,
+}
+
+impl Standing {
+    /// Whether nothing is missing.
+    pub(crate) fn is_fine(&self) -> bool {
+        matches!(self, Self::Ready { .. } | Self::There)
+    }
+
+    fn of(object: Option<&Value>, ours: bool) -> Self {
+        let Some(object) = object else {
+            return Self::Gone;
+        };
+        if !ours {
+            return Self::There;
+        }
+        let conditions = object["status"]["conditions"]
+            .as_array()
+            .into_iter()
+            .flatten();
+        let Some(ready) = conditions
+            .into_iter()
+            .find(|condition| condition["type"] == "Ready")
+        else {
+            let message = "it has no condition Ready yet".to_owned();
+            return Self::NotReady {
+                reason: "Unseen".to_owned(),
+                message,
+            };
+        };
+        let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
+        // A Ready from before the last edit tells nothing of it.
+        let current = ready["observedGeneration"].is_null()
+            || ready["observedGeneration"] == object["metadata"]["generation"];
+        match ready["status"].as_str() {
+            Some("True") if current => Self::Ready {
+                reason: text("reason"),
+            },
+            _ => Self::NotReady {
+                reason: text("reason"),
+                message: text("message"),
+            },
+        }
+    }
+
+    fn cells(&self) -> [String; 3] {
+        let cells = match self {
+            Self::Ready { reason } => ["True", reason, ""],
+            Self::NotReady { reason, message } => ["False", reason, message],
+            Self::There => ["-", "", ""],
+            Self::Gone => ["False", "Gone", "it was deleted"],
+        };
+        cells.map(str::to_owned)
+    }
+}
+
+/// Applies one file and returns the objects in it.
+pub(crate) async fn apply(
+    client: &Client,
+    file: &Path,
+    ours: &BTreeSet<String>,
+) -> Result<Vec<Example>, Error> {
+    let yaml = std::fs::read_to_string(file).doing(format_args!("reading {}", file.display()))?;
+    let applied = manifests::apply(client, Some(NAMESPACE), &yaml)
+        .await
+        .map_err(deep);
+    let mut examples = Vec::new();
+    for object in applied.doing(file.display())? {
+        examples.push(example(client, &object, ours).await.doing(file.display())?);
+    }
+    Ok(examples)
+}
+
+async fn example(
+    client: &Client,
+    object: &DynamicObject,
+    ours: &BTreeSet<String>,
+) -> Result<Example, Error> {
+    let types = object
+        .types
+        .as_ref()
+        .ok_or_else(|| Error::new("an applied object came back without its kind"))?;
+    let (group, version) = types
+        .api_version
+        .split_once('/')
+        .unwrap_or(("", &types.api_version));
+    let kind = GroupVersionKind::gvk(group, version, &types.kind);
+    let (resource, served) = discovery::pinned_kind(client, &kind)
+        .await
+        .doing(&types.kind)?;
+    let (api, name) = match (served.scope, object.namespace()) {
+        (Scope::Namespaced, Some(namespace)) => (
+            Api::namespaced_with(client.clone(), &namespace, &resource),
+            format!("{namespace}/{}", object.name_any()),
+        ),
+        _ => (Api::all_with(client.clone(), &resource), object.name_any()),
+    };
+    Ok(Example {
+        api,
+        kind: types.kind.clone(),
+        name,
+        ours: ours.contains(group),
+    })
+}
+
+impl Example {
+    /// `Kind namespace/name`, as messages name it.
+    pub(crate) fn label(&self) -> String {
+        format!("{} {}", self.kind, self.name)
+    }
+
+    /// Looks at the live object.
+    pub(crate) async fn standing(&self) -> Result<Standing, Error> {
+        let name = self.name.rsplit('/').next().unwrap_or(&self.name);
+        let object = self.api.get_opt(name).await.doing(self.label())?;
+        let object = object
+            .map(serde_json::to_value)
+            .transpose()
+            .doing(self.label())?;
+        Ok(Standing::of(object.as_ref(), self.ours))
+    }
+}
+
+/// All examples and how they stand, as a table.
+pub(crate) fn listing(examples: &[Example], standings: &[Standing]) -> String {
+    let rows = examples.iter().zip(standings).map(|(example, standing)| {
+        let [ready, reason, message] = standing.cells();
+        [
+            example.kind.clone(),
+            example.name.clone(),
+            ready,
+            reason,
+            message,
+        ]
+    });
+    table(
+        ["KIND", "NAME", "READY", "REASON", "MESSAGE"],
+        rows.collect(),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::{Standing, files, groups};
+
+    fn object(status: &str, observed: i64) -> Value {
+        let ready = json!({
+            "type": "Ready", "status": status, "reason": "R", "message": "m", "observedGeneration": observed,
+        });
+        json!({ "metadata": { "generation": 2 }, "status": { "conditions": [ready] } })
+    }
+
+    #[test]
+    fn ready_counts_only_for_the_generation_it_was_said_of() {
+        assert_eq!(
+            Standing::of(Some(&object("True", 2)), true),
+            Standing::Ready { reason: "R".into() }
+        );
+        assert!(!Standing::of(Some(&object("True", 1)), true).is_fine());
+        assert!(!Standing::of(Some(&object("False", 2)), true).is_fine());
+    }
+
+    #[test]
+    fn an_object_of_ours_without_a_condition_is_waited_for() {
+        assert!(!Standing::of(Some(&json!({})), true).is_fine());
+        assert!(!Standing::of(None, true).is_fine());
+    }
+
+    #[test]
+    fn what_others_stand_on_needs_only_to_be_there() {
+        assert_eq!(Standing::of(Some(&json!({})), false), Standing::There);
+        assert_eq!(Standing::of(None, false), Standing::Gone);
+    }
+
+    #[test]
+    fn examples_come_by_feature_and_name() {
+        let folder = tempfile::tempdir().unwrap();
+        assert_eq!(
+            files(&folder.path().join("none")).unwrap(),
+            Vec::<std::path::PathBuf>::new()
+        );
+        for name in [
+            "vault/2.yaml",
+            "vault/1.yaml",
+            "ack/1.yaml",
+            "ack/README.md",
+            "loose.yaml",
+        ] {
+            let path = folder.path().join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, "").unwrap();
+        }
+        let found = files(folder.path()).unwrap();
+        let found: Vec<_> = found
+            .iter()
+            .map(|path| path.strip_prefix(folder.path()).unwrap())
+            .collect();
+        assert_eq!(
+            found,
+            ["ack/1.yaml", "vault/1.yaml", "vault/2.yaml"].map(std::path::Path::new)
+        );
+    }
+
+    #[test]
+    fn our_groups_are_those_of_our_crds() {
+        let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec: {group: a.io}\n";
+        assert_eq!(
+            groups(crd).unwrap().into_iter().collect::<Vec<_>>(),
+            ["a.io"]
+        );
+        assert!(groups("").unwrap().is_empty());
+    }
+}

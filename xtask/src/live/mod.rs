@@ -1,0 +1,9 @@
+//! Worlds that run until stopped: `up` for a newcomer, `world` for work by hand.
+
+mod examples;
+mod surroundings;
+mod up;
+mod world;
+
+pub(crate) use up::{Up, up};
+pub(crate) use world::world;

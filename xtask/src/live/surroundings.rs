@@ -1,0 +1,285 @@
+//! Everything that Pontoon runs among: a cluster, Vault, the AWS emulator; and Pontoon in it.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use aws_emulator::Emulator;
+use kube::Client;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use testkit::child::{Child, Spec};
+use testkit::port::Port;
+use testkit::scratch::Scratch;
+use testkit::tools::Tool;
+use testkit::{ControlPlane, Options, Vault, VaultOptions, manifests};
+use tokio::time::{sleep, timeout};
+
+use crate::operator::Operator;
+use crate::progress::Progress;
+use crate::tools;
+use crate::verdict::{Error, While};
+
+const NAMESPACE: &str = "pontoon-system";
+const ACCOUNT: &str = "pontoon";
+/// The emulator takes any key; this one is the account 000000000000.
+const AWS_KEY: &str = "test";
+const AWS_REGION: &str = "us-east-1";
+/// Contract: ready within a second on an empty cluster. The rest is for a busy machine.
+const READY: Duration = Duration::from_mins(1);
+
+/// What to start.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Wanted {
+    /// A cluster that is there already, instead of one of our own.
+    pub(crate) kubeconfig: Option<PathBuf>,
+    /// The only feature to run; all when none is named.
+    pub(crate) feature: Option<String>,
+}
+
+/// What runs. Dropping it stops all of it, Pontoon first.
+pub(crate) struct Surroundings {
+    pub(crate) pontoon: Child,
+    pub(crate) client: Client,
+    pub(crate) kubeconfig: PathBuf,
+    pub(crate) vault: Vault,
+    pub(crate) emulator: Emulator,
+    pub(crate) probes: Port,
+    pub(crate) metrics: Port,
+    _control_plane: Option<ControlPlane>,
+    _logs: Scratch,
+}
+
+/// Builds the programs that a world stands on.
+pub(crate) fn ensure_tools(wanted: &Wanted, progress: &Progress) -> Result<(), Error> {
+    let own = [
+        Tool::Etcd,
+        Tool::KubeApiserver,
+        Tool::KubeControllerManager,
+        Tool::KubeScheduler,
+        Tool::Kwok,
+    ];
+    let own: &[Tool] = if wanted.kubeconfig.is_some() {
+        &[]
+    } else {
+        &own
+    };
+    tools::ensure(own, progress)?;
+    tools::ensure(&[Tool::Vault], progress)
+}
+
+impl Surroundings {
+    /// Starts everything and returns when Pontoon is ready.
+    pub(crate) async fn start(
+        wanted: &Wanted,
+        operator: &Operator,
+        progress: &Progress,
+    ) -> Result<Self, Error> {
+        testkit::install_crypto();
+        let logs = Scratch::new("world").map_err(deep)?;
+        let (client, kubeconfig, control_plane) = cluster(wanted, progress).await?;
+        progress.step("starting Vault");
+        let vault = Vault::start(VaultOptions::dev()).await.map_err(deep)?;
+        progress.step("starting the AWS emulator");
+        let emulator = Emulator::builder()
+            .start()
+            .await
+            .doing("starting the AWS emulator")?;
+        progress.step("applying CRDs and RBAC");
+        install(wanted, operator, &client).await?;
+        let identity = match &control_plane {
+            Some(plane) => plane
+                .as_service_account(NAMESPACE, ACCOUNT)
+                .await
+                .map_err(deep)?,
+            None => kubeconfig.clone(),
+        };
+        let (probes, metrics) = (Port::free().map_err(deep)?, Port::free().map_err(deep)?);
+        let outside = [
+            ("KUBECONFIG", identity.display().to_string()),
+            ("VAULT_ADDR", vault.address()),
+            ("AWS_ENDPOINT_URL", emulator.url()),
+            ("AWS_ACCESS_KEY_ID", AWS_KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", AWS_KEY.to_owned()),
+            ("AWS_REGION", AWS_REGION.to_owned()),
+        ];
+        let pontoon = Child::start(&Spec {
+            name: "pontoon".to_owned(),
+            program: operator.path().to_owned(),
+            args: arguments(wanted, &probes, &metrics)
+                .into_iter()
+                .map(Into::into)
+                .collect(),
+            env: outside
+                .map(|(name, value)| (name.to_owned(), value.into()))
+                .into(),
+            dir: logs.path().to_owned(),
+            ..Spec::default()
+        })
+        .map_err(deep)?;
+        progress.step("waiting for Pontoon");
+        ready(&pontoon, &probes).await?;
+        Ok(Self {
+            pontoon,
+            client,
+            kubeconfig,
+            vault,
+            emulator,
+            probes,
+            metrics,
+            _control_plane: control_plane,
+            _logs: logs,
+        })
+    }
+
+    /// What someone at a shell needs to talk to all of it.
+    pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![
+            ("KUBECONFIG", self.kubeconfig.display().to_string()),
+            ("VAULT_ADDR", self.vault.address()),
+            ("VAULT_TOKEN", self.vault.root_token().to_string()),
+            ("AWS_ENDPOINT_URL", self.emulator.url()),
+            ("AWS_ACCESS_KEY_ID", AWS_KEY.to_owned()),
+            ("AWS_SECRET_ACCESS_KEY", AWS_KEY.to_owned()),
+            ("AWS_REGION", AWS_REGION.to_owned()),
+        ]
+    }
+
+    /// Why nothing can become true any more: Pontoon has ended.
+    pub(crate) fn broken(&self) -> Option<Error> {
+        self.pontoon
+            .exit_status()
+            .map(|status| ended(&self.pontoon, &format!("ended with {status}")))
+    }
+}
+
+fn arguments(wanted: &Wanted, probes: &Port, metrics: &Port) -> Vec<String> {
+    let mut args = vec![
+        "run".to_owned(),
+        format!("--lease-namespace={NAMESPACE}"),
+        format!("--health-probe-bind-address={}", probes.address()),
+        format!("--metrics-bind-address={}", metrics.address()),
+        "--log-format=json".to_owned(),
+    ];
+    args.extend(
+        wanted
+            .feature
+            .iter()
+            .map(|feature| format!("--features={feature}")),
+    );
+    args
+}
+
+async fn cluster(
+    wanted: &Wanted,
+    progress: &Progress,
+) -> Result<(Client, PathBuf, Option<ControlPlane>), Error> {
+    if let Some(path) = &wanted.kubeconfig {
+        progress.step("connecting to the cluster");
+        return Ok((connect(path).await?, path.clone(), None));
+    }
+    progress.step("starting the control plane");
+    let options = Options {
+        controller_manager: true,
+        scheduler: true,
+        kwok_nodes: 1,
+        ..Options::default()
+    };
+    let plane = ControlPlane::start(options).await.map_err(deep)?;
+    Ok((plane.admin(), plane.kubeconfig(), Some(plane)))
+}
+
+async fn connect(path: &Path) -> Result<Client, Error> {
+    let config = Kubeconfig::read_from(path).doing(format_args!("reading {}", path.display()))?;
+    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
+        .await
+        .doing(format_args!("using {}", path.display()))?;
+    let client = Client::try_from(config).doing(format_args!("using {}", path.display()))?;
+    client
+        .apiserver_version()
+        .await
+        .doing(format_args!("asking the cluster in {}", path.display()))?;
+    Ok(client)
+}
+
+/// Makes the cluster know the kinds, and lets Pontoon's ServiceAccount do what the features declare.
+async fn install(wanted: &Wanted, operator: &Operator, client: &Client) -> Result<(), Error> {
+    let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
+    let chosen: Vec<&str> = wanted
+        .feature
+        .iter()
+        .flat_map(|feature| ["--feature", feature])
+        .collect();
+    let crds = operator.print(&[&["crds"], &chosen[..]].concat())?;
+    let rbac = [
+        "rbac",
+        "--namespace",
+        NAMESPACE,
+        "--service-account",
+        ACCOUNT,
+    ];
+    let rbac = operator.print(&[&rbac, &chosen[..]].concat())?;
+    for yaml in [namespace, crds, rbac] {
+        manifests::apply(client, Some(NAMESPACE), &yaml)
+            .await
+            .map_err(deep)?;
+    }
+    Ok(())
+}
+
+async fn ready(pontoon: &Child, probes: &Port) -> Result<(), Error> {
+    let url = format!("http://{}/readyz", probes.address());
+    let answers = async {
+        while pontoon.exit_status().is_none() {
+            if reqwest::get(&url)
+                .await
+                .is_ok_and(|answer| answer.status().is_success())
+            {
+                return Ok(());
+            }
+            sleep(Duration::from_millis(50)).await;
+        }
+        Err(ended(pontoon, "ended before it was ready"))
+    };
+    let late = || {
+        ended(
+            pontoon,
+            &format!("was not ready after {} s", READY.as_secs()),
+        )
+    };
+    timeout(READY, answers)
+        .await
+        .unwrap_or_else(|_| Err(late()))
+}
+
+fn ended(pontoon: &Child, how: &str) -> Error {
+    Error::new(format!(
+        "Pontoon {how}; its last lines:\n{}",
+        pontoon.log_tail(40)
+    ))
+}
+
+/// An error from the testkit with all its causes, which its plain form leaves out.
+pub(crate) fn deep(error: impl std::fmt::Display) -> Error {
+    Error::new(format!("{error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use testkit::port::Port;
+
+    use super::{Wanted, arguments};
+
+    #[test]
+    fn one_feature_runs_alone_and_none_named_means_all() {
+        let (probes, metrics) = (Port::free().unwrap(), Port::free().unwrap());
+        let one = Wanted {
+            feature: Some("vault".into()),
+            ..Wanted::default()
+        };
+        assert!(arguments(&one, &probes, &metrics).contains(&"--features=vault".to_owned()));
+        let all = arguments(&Wanted::default(), &probes, &metrics);
+        assert!(
+            !all.iter().any(|arg| arg.starts_with("--features")),
+            "{all:?}"
+        );
+    }
+}

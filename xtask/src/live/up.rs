@@ -1,0 +1,156 @@
+//! `cargo xtask up`: the whole thing on this machine, with every example in it.
+
+use std::io::{IsTerminal, Write, stdout};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep};
+
+use super::examples::{self, Example, Standing};
+use super::surroundings::{Surroundings, Wanted, ensure_tools};
+use crate::cargo::{self, OperatorBuild};
+use crate::interrupt::Interrupt;
+use crate::operator::Operator;
+use crate::progress::Progress;
+use crate::verdict::{Error, Verdict, While};
+
+/// How long `--once` waits for every example.
+const ONCE: Duration = Duration::from_mins(5);
+const LOOK: Duration = Duration::from_secs(1);
+
+/// How to run.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Up {
+    /// Wait until every example is Ready, print the table, tear down
+    #[arg(long)]
+    once: bool,
+    /// Use the cluster in this file instead of starting one
+    #[arg(long, value_name = "FILE")]
+    kubeconfig: Option<PathBuf>,
+}
+
+/// Starts everything, applies the examples, and shows how they stand.
+pub(crate) async fn up(how: Up) -> Result<Verdict, Error> {
+    let kubeconfig = how.kubeconfig.map(|path| absolute(&path)).transpose()?;
+    let wanted = Wanted {
+        kubeconfig,
+        feature: None,
+    };
+    let progress = Progress::new();
+    let operator =
+        Operator::at(progress.aside("building pontoon", || cargo::operator(OperatorBuild::Plain))?);
+    ensure_tools(&wanted, &progress)?;
+    // From here on what was started is stopped by us; until here Ctrl-C reached cargo and go as well.
+    let mut interrupt = Interrupt::listen()?;
+    let run = async {
+        let world = Surroundings::start(&wanted, &operator, &progress).await?;
+        let examples = apply_all(&world, &operator, &progress).await?;
+        drop(progress);
+        world
+            .settings()
+            .iter()
+            .for_each(|(name, value)| eprintln!("{name}={value}"));
+        if how.once {
+            once(&world, &examples).await
+        } else {
+            watch(&world, &examples).await
+        }
+    };
+    tokio::select! {
+        verdict = run => verdict,
+        () = interrupt.wait() => Ok(Verdict::of(!how.once)),
+    }
+}
+
+fn absolute(path: &PathBuf) -> Result<PathBuf, Error> {
+    std::fs::canonicalize(path).doing(format_args!(
+        "--kubeconfig {} cannot be used",
+        path.display()
+    ))
+}
+
+async fn apply_all(
+    world: &Surroundings,
+    operator: &Operator,
+    progress: &Progress,
+) -> Result<Vec<Example>, Error> {
+    let ours = examples::groups(&operator.print(&["crds"])?)?;
+    let mut applied = Vec::new();
+    for file in examples::files(&cargo::root().join("examples"))? {
+        progress.step(&format!(
+            "applying {}",
+            file.strip_prefix(cargo::root()).unwrap_or(&file).display()
+        ));
+        applied.extend(examples::apply(&world.client, &file, &ours).await?);
+    }
+    Ok(applied)
+}
+
+async fn look(examples: &[Example]) -> Result<Vec<Standing>, Error> {
+    let mut standings = Vec::new();
+    for example in examples {
+        standings.push(example.standing().await?);
+    }
+    Ok(standings)
+}
+
+async fn once(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Error> {
+    let start = Instant::now();
+    loop {
+        if let Some(broken) = world.broken() {
+            return Err(broken);
+        }
+        let standings = look(examples).await?;
+        let fine = standings.iter().all(Standing::is_fine);
+        if fine || start.elapsed() > ONCE {
+            println!("{}", told(examples, &standings));
+            for (example, _) in examples
+                .iter()
+                .zip(&standings)
+                .filter(|(_, standing)| !standing.is_fine())
+            {
+                eprintln!(
+                    "{} is not Ready after {} s",
+                    example.label(),
+                    ONCE.as_secs()
+                );
+            }
+            return Ok(Verdict::of(fine));
+        }
+        sleep(LOOK).await;
+    }
+}
+
+/// Shows the table anew whenever it changes; on a terminal in the same place.
+async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Error> {
+    eprintln!("Ctrl-C stops everything.");
+    let mut shown = String::new();
+    loop {
+        if let Some(broken) = world.broken() {
+            return Err(broken);
+        }
+        let text = told(examples, &look(examples).await?);
+        if text != shown {
+            let up = if stdout().is_terminal() {
+                shown.lines().count()
+            } else {
+                0
+            };
+            let back = if up > 0 {
+                format!("\x1b[{up}A\x1b[J")
+            } else {
+                String::new()
+            };
+            writeln!(stdout(), "{back}{text}").doing("writing the table")?;
+            shown = text;
+        }
+        sleep(LOOK).await;
+    }
+}
+
+fn told(examples: &[Example], standings: &[Standing]) -> String {
+    if examples.is_empty() {
+        return "No feature has examples yet; Pontoon runs and is ready.".to_owned();
+    }
+    examples::listing(examples, standings)
+}

@@ -1,0 +1,191 @@
+//! `cargo xtask test`: builds, runs tier by tier, and reports.
+
+mod report;
+mod run;
+mod suite;
+mod tier;
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+use std::time::Instant;
+
+use testkit::tools::Tool;
+
+use self::report::TierRan;
+use self::run::{Executable, Ground};
+use self::suite::{Outcome, Ran};
+pub(crate) use self::tier::Chosen;
+use self::tier::Tier;
+use crate::cargo::{self, OperatorBuild};
+use crate::check::{self, Looked};
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::tools;
+use crate::verdict::{Error, Verdict};
+
+/// Runs the tests of the chosen tiers whose name has `filter` in it.
+pub(crate) async fn test(chosen: Chosen, filter: Option<&str>) -> Result<Verdict, Error> {
+    let progress = Progress::new();
+    let mut tiers = Vec::new();
+    // A filter asks for tests, and the checks are none.
+    if chosen == Chosen::One(Tier::Check) || (chosen == Chosen::All && filter.is_none()) {
+        tiers.push(checked(&progress)?);
+    }
+    if chosen != Chosen::One(Tier::Check) {
+        tiers.extend(tested(chosen, filter, &progress).await?);
+    }
+    drop(progress);
+    println!("{}", report::report(&tiers));
+    Ok(Verdict::of(report::holds(&tiers)))
+}
+
+/// Prints the tests of the chosen tiers, one a line: tier, then name.
+pub(crate) async fn list(chosen: Chosen, filter: Option<&str>) -> Result<Verdict, Error> {
+    let executables = executables(&Progress::new())?;
+    for executable in executables
+        .iter()
+        .filter(|executable| chosen.has(executable.tier))
+    {
+        for name in executable.list(filter).await? {
+            println!("{:<11} {name}", executable.tier);
+        }
+    }
+    Ok(Verdict::Holds)
+}
+
+fn checked(progress: &Progress) -> Result<TierRan, Error> {
+    let start = Instant::now();
+    let ran = check::look(progress)?.into_iter().map(|looked| {
+        let Looked {
+            name,
+            seconds,
+            wrong,
+        } = looked;
+        let outcome = if wrong.is_empty() {
+            Outcome::Passed
+        } else {
+            Outcome::Failed
+        };
+        Ran {
+            name: format!("check::{name}"),
+            outcome,
+            seconds,
+            output: wrong.join("\n"),
+        }
+    });
+    let ran = ran.collect();
+    Ok(TierRan {
+        tier: Tier::Check,
+        ran,
+        seconds: start.elapsed().as_secs_f64(),
+    })
+}
+
+async fn tested(
+    chosen: Chosen,
+    filter: Option<&str>,
+    progress: &Progress,
+) -> Result<Vec<TierRan>, Error> {
+    let mut executables = executables(progress)?;
+    executables.retain(|executable| chosen.has(executable.tier));
+    executables.sort_by_key(|executable| executable.tier);
+    let present: BTreeSet<Tier> = executables
+        .iter()
+        .map(|executable| executable.tier)
+        .collect();
+    tools::ensure(
+        &present
+            .iter()
+            .flat_map(|tier| needed(*tier))
+            .copied()
+            .collect::<Vec<_>>(),
+        progress,
+    )?;
+    let operator = operator(&present, progress)?;
+    let ground = Ground {
+        filter,
+        operator: operator.as_ref(),
+        deadline: run::DEADLINE,
+    };
+    // From here on children are stopped by us; until here Ctrl-C reached cargo and go as well.
+    let mut interrupt = Interrupt::listen()?;
+    let mut tiers = Vec::new();
+    for tier in present {
+        let start = Instant::now();
+        let mut ran = Vec::new();
+        for executable in executables
+            .iter()
+            .filter(|executable| executable.tier == tier)
+        {
+            progress.step(&format!("{tier}: {}", executable.name));
+            ran.extend(executable.run(&ground, progress, &mut interrupt).await?);
+        }
+        tiers.push(TierRan {
+            tier,
+            ran,
+            seconds: start.elapsed().as_secs_f64(),
+        });
+    }
+    Ok(tiers)
+}
+
+/// The tools a tier stands on.
+fn needed(tier: Tier) -> &'static [Tool] {
+    match tier {
+        Tier::Check | Tier::Unit => &[],
+        Tier::Contract => &[Tool::Etcd, Tool::KubeApiserver, Tool::Vault],
+        Tier::Integration | Tier::Chaos | Tier::Start => &Tool::ALL,
+    }
+}
+
+/// The chaos build, when a tier runs the operator as a program of its own.
+fn operator(tiers: &BTreeSet<Tier>, progress: &Progress) -> Result<Option<PathBuf>, Error> {
+    if tiers.iter().all(|tier| *tier <= Tier::Unit) {
+        return Ok(None);
+    }
+    progress
+        .aside("building pontoon for chaos", || {
+            cargo::operator(OperatorBuild::Chaos)
+        })
+        .map(Some)
+}
+
+/// Every test executable of the workspace, freshly built.
+fn executables(progress: &Progress) -> Result<Vec<Executable>, Error> {
+    let names = cargo::package_names(&cargo::metadata()?);
+    let built = progress.aside("building the tests", || {
+        cargo::build(&["test", "--workspace", "--no-run"])
+    })?;
+    let (mut found, mut strays) = (Vec::new(), Vec::new());
+    for artifact in built {
+        let Some(path) = artifact.executable.filter(|_| artifact.profile.test) else {
+            continue;
+        };
+        let folder = artifact
+            .manifest_path
+            .parent()
+            .expect("a manifest lies in a folder")
+            .to_owned();
+        let package = names.get(&folder).cloned().unwrap_or_default();
+        let kind = artifact.target.kind.first().map_or("lib", String::as_str);
+        let target = if kind == "test" {
+            artifact.target.name.as_str()
+        } else {
+            kind
+        };
+        match Tier::of_target(kind, &artifact.target.name) {
+            Ok(tier) => found.push(Executable {
+                tier,
+                name: format!("{package}::{target}"),
+                path,
+                folder,
+            }),
+            Err(why) => strays.push(format!("{package}: {why}")),
+        }
+    }
+    if !strays.is_empty() {
+        return Err(Error::new(strays.join("\n")));
+    }
+    found.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(found)
+}

@@ -1,0 +1,299 @@
+//! Runs test executables: each in its own group, under a deadline, stopped with us.
+
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::process::{Child, Command};
+use tokio::time::timeout;
+
+use super::suite::{End, Ran, Suite};
+use super::tier::Tier;
+use crate::interrupt::Interrupt;
+use crate::progress::Progress;
+use crate::verdict::{Error, While};
+
+/// Beyond this an executable hangs: the whole run has fifteen minutes on two cores.
+pub(crate) const DEADLINE: Duration = Duration::from_mins(15);
+/// How long a pipe may stay open after its executable ended, held by a child that is going.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// A test executable and where it belongs.
+#[derive(Debug, Clone)]
+pub(crate) struct Executable {
+    pub(crate) tier: Tier,
+    /// `package::target`.
+    pub(crate) name: String,
+    pub(crate) path: PathBuf,
+    /// Its package's folder.
+    pub(crate) folder: PathBuf,
+}
+
+/// How to run an executable.
+#[derive(Debug)]
+pub(crate) struct Ground<'a> {
+    pub(crate) filter: Option<&'a str>,
+    /// The operator, for tests that run it as a program of its own.
+    pub(crate) operator: Option<&'a PathBuf>,
+    pub(crate) deadline: Duration,
+}
+
+impl Executable {
+    fn command(&self) -> Command {
+        let mut command = Command::new(&self.path);
+        command
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .process_group(0)
+            .kill_on_drop(true);
+        command
+    }
+
+    /// The names of its tests that `filter` selects.
+    pub(crate) async fn list(&self, filter: Option<&str>) -> Result<Vec<String>, Error> {
+        let mut command = self.command();
+        command
+            .args(["--list", "--format", "terse"])
+            .args(self.filter(filter));
+        let output = command
+            .output()
+            .await
+            .doing(format_args!("listing {}", self.name))?;
+        let listed = super::suite::listed(&String::from_utf8_lossy(&output.stdout));
+        Ok(listed
+            .into_iter()
+            .map(|test| format!("{}::{test}", self.name))
+            .collect())
+    }
+
+    /// A filter that names the executable selects all its tests; else libtest looks for it.
+    fn filter<'a>(&self, filter: Option<&'a str>) -> Option<&'a str> {
+        filter.filter(|filter| !self.name.contains(filter))
+    }
+
+    /// Runs its tests and tells each one's outcome.
+    pub(crate) async fn run(
+        &self,
+        ground: &Ground<'_>,
+        progress: &Progress,
+        interrupt: &mut Interrupt,
+    ) -> Result<Vec<Ran>, Error> {
+        let mut command = self.command();
+        // Times per test come as JSON only, which libtest prints on stable when told so.
+        command
+            .env("RUSTC_BOOTSTRAP", "1")
+            .args([
+                "-Z",
+                "unstable-options",
+                "--format",
+                "json",
+                "--report-time",
+            ])
+            .args(self.filter(ground.filter));
+        if let Some(operator) = ground.operator {
+            command.env("PONTOON_BIN", operator);
+        }
+        let mut child = command
+            .spawn()
+            .doing(format_args!("starting {}", self.path.display()))?;
+        let group = Group::of(&child);
+        let mut suite = Suite::new(&self.name);
+        let stderr = tokio::spawn(read_all(child.stderr.take().expect("stderr is piped")));
+        let followed = timeout(ground.deadline, async {
+            tokio::select! {
+                status = follow(&mut child, &mut suite, &self.name, progress) => status.map(Some),
+                () = interrupt.wait() => Ok(None),
+            }
+        })
+        .await;
+        group.kill();
+        let stderr = timeout(DRAIN, stderr).await;
+        let stderr = stderr.ok().and_then(Result::ok).unwrap_or_default();
+        let end = match followed {
+            Ok(Ok(Some(status))) => end(status),
+            Ok(Ok(None)) => {
+                return Err(Error::new("stopped on request; every test was told to end"));
+            }
+            Ok(Err(error)) => return Err(error),
+            Err(_) => {
+                let minutes = ground.deadline.as_secs_f64() / 60.0;
+                End::Broken(format!(
+                    "it was stopped: not done after {minutes:.1} minutes"
+                ))
+            }
+        };
+        Ok(suite.finish(&end, &stderr))
+    }
+}
+
+/// The executable's group, which what it started belongs to, too.
+struct Group(Option<Pid>);
+
+impl Group {
+    fn of(child: &Child) -> Self {
+        Self(
+            child
+                .id()
+                .and_then(|id| i32::try_from(id).ok())
+                .map(Pid::from_raw),
+        )
+    }
+
+    fn kill(&self) {
+        if let Some(leader) = self.0 {
+            killpg(leader, Signal::SIGKILL).ok(); // an error means that nobody is left
+        }
+    }
+}
+
+async fn follow(
+    child: &mut Child,
+    suite: &mut Suite,
+    name: &str,
+    progress: &Progress,
+) -> Result<ExitStatus, Error> {
+    let mut lines = BufReader::new(child.stdout.take().expect("stdout is piped")).lines();
+    let status = loop {
+        tokio::select! {
+            line = lines.next_line() => match line.doing(format_args!("reading from {name}"))? {
+                Some(line) => {
+                    suite.line(&line);
+                    let running: Vec<_> = suite.running().collect();
+                    progress.tick(&format!("{name} {}", running.join(" ")));
+                }
+                None => break child.wait().await,
+            },
+            status = child.wait() => break status,
+        }
+    };
+    let rest = async {
+        while let Ok(Some(line)) = lines.next_line().await {
+            suite.line(&line);
+        }
+    };
+    timeout(DRAIN, rest).await.ok(); // what a child of a test still holds open is not waited for
+    status.doing(format_args!("waiting for {name}"))
+}
+
+async fn read_all(mut from: impl AsyncRead + Unpin) -> String {
+    let mut text = Vec::new();
+    from.read_to_end(&mut text).await.ok(); // what came before an error is worth showing
+    String::from_utf8_lossy(&text).into_owned()
+}
+
+fn end(status: ExitStatus) -> End {
+    match status.code() {
+        Some(code) => End::Exited { success: code == 0 },
+        None => End::Broken(format!("the executable was ended by {status}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::time::Duration;
+
+    use super::{Executable, Ground};
+    use crate::interrupt::Interrupt;
+    use crate::progress::Progress;
+    use crate::test::suite::{Outcome, Ran};
+    use crate::test::tier::Tier;
+
+    async fn run(folder: &Path, script: &str, deadline: Duration) -> Vec<Ran> {
+        let path = folder.join("suite");
+        // Written by a child: a descriptor of ours, inherited by a neighbour's child, would keep
+        // the file busy and the kernel from running it.
+        let written = std::process::Command::new("sh")
+            .args([
+                "-c",
+                "printf '%s' \"$1\" > \"$2\" && chmod +x \"$2\"",
+                "write",
+            ])
+            .arg(format!("#!/bin/sh\n{script}\n"))
+            .arg(&path)
+            .status();
+        assert!(written.unwrap().success());
+        let executable = Executable {
+            tier: Tier::Unit,
+            name: "a::unit_a".into(),
+            path,
+            folder: folder.to_owned(),
+        };
+        let ground = Ground {
+            filter: None,
+            operator: None,
+            deadline,
+        };
+        let mut interrupt = Interrupt::listen().unwrap();
+        executable
+            .run(&ground, &Progress::new(), &mut interrupt)
+            .await
+            .unwrap()
+    }
+
+    const ONE: &str = r#"echo '{"type":"suite","event":"started"}'
+echo '{"type":"test","event":"started","name":"one"}'"#;
+    const OK: &str = r#"echo '{"type":"test","event":"ok","name":"one","exec_time":0.1}'
+echo '{"type":"suite","event":"ok"}'"#;
+
+    #[tokio::test]
+    async fn a_passing_executable_passes() {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = run(
+            folder.path(),
+            &format!("{ONE}\n{OK}"),
+            Duration::from_mins(1),
+        )
+        .await;
+        assert_eq!(ran.len(), 1);
+        assert_eq!(ran[0].outcome, Outcome::Passed);
+    }
+
+    #[tokio::test]
+    async fn a_hanging_executable_is_stopped_with_what_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = format!("{ONE}\nsleep 600 &\necho $! > child\nwait");
+        let ran = run(folder.path(), &script, Duration::from_secs(1)).await;
+        assert_eq!(ran[0].outcome, Outcome::Failed);
+        assert!(
+            ran[0].output.contains("it was stopped"),
+            "{}",
+            ran[0].output
+        );
+        let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
+        assert!(
+            is_gone_within(child.trim(), Duration::from_secs(10)).await,
+            "{child} lives"
+        );
+    }
+
+    #[tokio::test]
+    async fn a_signal_that_ends_the_executable_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let ran = run(
+            folder.path(),
+            &format!("{ONE}\nkill -ABRT $$"),
+            Duration::from_mins(1),
+        )
+        .await;
+        assert_eq!(ran[0].name, "a::unit_a::one");
+        assert!(ran[0].output.contains("SIGABRT"), "{}", ran[0].output);
+    }
+
+    async fn is_gone_within(pid: &str, deadline: Duration) -> bool {
+        let status = format!("/proc/{pid}/stat");
+        let gone = async {
+            // A zombie runs no more; whoever adopted it reaps it.
+            while std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
+                tokio::time::sleep(Duration::from_millis(20)).await;
+            }
+        };
+        tokio::time::timeout(deadline, gone).await.is_ok()
+    }
+}

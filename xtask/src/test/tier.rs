@@ -1,0 +1,134 @@
+//! Which tier a test belongs to, told by its target's name alone.
+
+use std::fmt;
+
+/// A tier, in the order in which they run: what fails fastest comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tier {
+    /// What `cargo xtask check` looks at.
+    Check,
+    /// Pure code, without anything started.
+    Unit,
+    /// A client against the real Vault, API server or emulator.
+    Contract,
+    /// The engine and a feature against a real API server.
+    Integration,
+    /// The operator as its own program, killed and cut off.
+    Chaos,
+    /// The chart and `cargo xtask up --once`.
+    Start,
+}
+
+impl Tier {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Check,
+        Self::Unit,
+        Self::Contract,
+        Self::Integration,
+        Self::Chaos,
+        Self::Start,
+    ];
+
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Check => "check",
+            Self::Unit => "unit",
+            Self::Contract => "contract",
+            Self::Integration => "integration",
+            Self::Chaos => "chaos",
+            Self::Start => "start",
+        }
+    }
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|tier| tier.name() == name)
+    }
+
+    /// The tier of a test target: its own tests are unit tests, those under `tests/` say it.
+    pub(crate) fn of_target(kind: &str, name: &str) -> Result<Self, String> {
+        if kind != "test" {
+            return Ok(Self::Unit);
+        }
+        let word = name.split('_').next().unwrap_or(name);
+        Self::named(word)
+            .filter(|tier| *tier != Self::Check)
+            .ok_or_else(|| {
+                format!(
+                    "tests/{name}.rs belongs to no tier: rename it to tests/<tier>_{name}.rs, \
+                 where <tier> is one of unit, contract, integration, chaos, start"
+                )
+            })
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// What the first argument of `cargo xtask test` chose.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Chosen {
+    All,
+    One(Tier),
+}
+
+impl Chosen {
+    /// Reads the argument; the error says what it may be.
+    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+        if text == "all" {
+            return Ok(Self::All);
+        }
+        Tier::named(text).map(Self::One).ok_or_else(|| {
+            let names: Vec<_> = Tier::ALL.iter().map(|tier| tier.name()).collect();
+            format!(
+                "no tier has this name; the tiers are {}, and `cargo xtask test all {text}` \
+                 runs what is named so in any tier",
+                names.join(", ")
+            )
+        })
+    }
+
+    pub(crate) fn has(self, tier: Tier) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(one) => one == tier,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Chosen, Tier};
+
+    #[test]
+    fn a_file_under_tests_belongs_to_the_tier_in_its_name() {
+        assert_eq!(Tier::of_target("test", "chaos_restart"), Ok(Tier::Chaos));
+        assert_eq!(Tier::of_target("test", "contract"), Ok(Tier::Contract));
+        assert_eq!(Tier::of_target("lib", "kernel"), Ok(Tier::Unit));
+        assert_eq!(Tier::of_target("bin", "chaos_maker"), Ok(Tier::Unit));
+    }
+
+    #[test]
+    fn a_file_of_no_tier_is_told_its_new_name() {
+        let error = Tier::of_target("test", "watching").unwrap_err();
+        assert!(
+            error.contains("rename it to tests/<tier>_watching.rs"),
+            "{error}"
+        );
+        assert!(Tier::of_target("test", "check_all").is_err());
+        assert!(Tier::of_target("test", "united").is_err());
+    }
+
+    #[test]
+    fn a_word_that_is_no_tier_is_answered_with_the_tiers() {
+        let error = Chosen::parse("backoff").unwrap_err();
+        assert!(
+            error.contains("check, unit, contract, integration, chaos, start"),
+            "{error}"
+        );
+        assert!(error.contains("cargo xtask test all backoff"), "{error}");
+        assert_eq!(Chosen::parse("start"), Ok(Chosen::One(Tier::Start)));
+    }
+}

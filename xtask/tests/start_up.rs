@@ -1,0 +1,122 @@
+//! `cargo xtask up`, as a newcomer runs it.
+// Waits for real programs in real time.
+#![allow(clippy::disallowed_methods)]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+/// A running `up`. Whatever a test does, it does not outlive it.
+struct Up(Child);
+
+impl Drop for Up {
+    fn drop(&mut self) {
+        self.0.kill().ok();
+        self.0.wait().ok();
+    }
+}
+
+impl Up {
+    /// Starts it, and returns once it shows its table.
+    fn showing() -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+        command
+            .arg("up")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped());
+        let mut up = Self(command.spawn().expect("xtask starts"));
+        let stdout = up.0.stdout.take().expect("stdout is piped");
+        let first = BufReader::new(stdout).lines().next();
+        assert!(first.is_some(), "up ended before it showed anything");
+        up
+    }
+
+    fn signal(&self, signal: Signal) {
+        let pid = i32::try_from(self.0.id()).expect("a process id fits");
+        kill(Pid::from_raw(pid), signal).expect("up runs");
+    }
+}
+
+/// All processes below `root`, by the parent that each names in /proc.
+fn descendants(root: u32) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut at = 0;
+    let all: Vec<(u32, u32)> = processes().collect();
+    while let Some(parent) = found.get(at).copied() {
+        found.extend(
+            all.iter()
+                .filter(|(_, of)| *of == parent)
+                .map(|(pid, _)| *pid),
+        );
+        at += 1;
+    }
+    found.split_off(1)
+}
+
+/// Process ids with their parents; those that ended and wait to be reaped are left out.
+fn processes() -> impl Iterator<Item = (u32, u32)> {
+    let entries = fs::read_dir("/proc").expect("there is a /proc").flatten();
+    entries.filter_map(|entry| {
+        let pid = entry.file_name().to_str()?.parse().ok()?;
+        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
+        let (_, rest) = stat.rsplit_once(") ")?;
+        let mut fields = rest.split(' ');
+        let state = fields.next()?;
+        (state != "Z").then_some((pid, fields.next()?.parse().ok()?))
+    })
+}
+
+fn all_end(pids: &[u32]) {
+    let start = Instant::now();
+    loop {
+        let left: Vec<u32> = processes()
+            .map(|(pid, _)| pid)
+            .filter(|pid| pids.contains(pid))
+            .collect();
+        if left.is_empty() {
+            return;
+        }
+        assert!(
+            start.elapsed() < Duration::from_secs(30),
+            "still running: {left:?}"
+        );
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
+fn up_once_ends_with_zero_when_every_example_is_ready() {
+    let output = Command::new(env!("CARGO_BIN_EXE_xtask"))
+        .args(["up", "--once"])
+        .output();
+    let output = output.expect("xtask starts");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{stderr}");
+    assert!(!output.stdout.is_empty(), "no table: {stderr}");
+}
+
+#[test]
+fn ctrl_c_in_up_leaves_no_child() {
+    let mut up = Up::showing();
+    let children = descendants(up.0.id());
+    assert!(
+        children.len() > 5,
+        "a control plane, Vault and Pontoon run: {children:?}"
+    );
+    up.signal(Signal::SIGINT);
+    assert!(up.0.wait().expect("up ends").success());
+    all_end(&children);
+}
+
+#[test]
+fn a_killed_up_leaves_no_child() {
+    let mut up = Up::showing();
+    let children = descendants(up.0.id());
+    up.signal(Signal::SIGKILL);
+    up.0.wait().expect("up ends");
+    all_end(&children);
+}
