@@ -8,39 +8,76 @@ use crate::run;
 
 /// The whole command line, the flags of every feature included.
 pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
-    let names: Vec<_> = features.iter().map(|feature| format!("{} ({})", feature.name(), feature.about())).collect();
+    let names: Vec<_> = features
+        .iter()
+        .map(|feature| format!("{} ({})", feature.name(), feature.about()))
+        .collect();
     Command::new("pontoon")
         .about("One Kubernetes operator for all that a cluster leans on outside itself")
         .version(env!("CARGO_PKG_VERSION"))
         .subcommand_required(true)
         .arg_required_else_help(true)
         .subcommand(run_command(features).after_help(format!("Features: {}", names.join(", "))))
-        .subcommand(with_output(Command::new("crds").about("Print the CRDs"), Format::Yaml).arg(feature()))
         .subcommand(
-            with_output(Command::new("rbac").about("Print what each feature must be allowed to do"), Format::Yaml)
-                .arg(feature())
-                .arg(flag("namespace", "NAME", "The operator's namespace").default_value("pontoon-system"))
-                .arg(flag("service-account", "NAME", "The operator's service account").default_value("pontoon")),
+            with_output(Command::new("crds").about("Print the CRDs"), Format::Yaml).arg(feature()),
         )
         .subcommand(
-            with_output(Command::new("doctor").about("Check cluster, CRDs, permissions and leases"), Format::Table)
-                .arg(feature())
-                .arg(flag("namespace", "NAME", "The operator's namespace").default_value("pontoon-system")),
+            with_output(
+                Command::new("rbac").about("Print what each feature must be allowed to do"),
+                Format::Yaml,
+            )
+            .arg(feature())
+            .arg(
+                flag("namespace", "NAME", "The operator's namespace")
+                    .default_value("pontoon-system"),
+            )
+            .arg(
+                flag("service-account", "NAME", "The operator's service account")
+                    .default_value("pontoon"),
+            ),
         )
-        .subcommand(with_output(Command::new("version").about("Print the version"), Format::Table))
+        .subcommand(
+            with_output(
+                Command::new("doctor").about("Check cluster, CRDs, permissions and leases"),
+                Format::Table,
+            )
+            .arg(feature())
+            .arg(
+                flag("namespace", "NAME", "The operator's namespace")
+                    .default_value("pontoon-system"),
+            ),
+        )
+        .subcommand(with_output(
+            Command::new("version").about("Print the version"),
+            Format::Table,
+        ))
         .subcommand(
             Command::new("completions")
                 .about("Print a completion script")
-                .arg(Arg::new("shell").required(true).value_parser(value_parser!(clap_complete::Shell))),
+                .arg(
+                    Arg::new("shell")
+                        .required(true)
+                        .value_parser(value_parser!(clap_complete::Shell)),
+                ),
         )
 }
 
 fn run_command(features: &[Box<dyn Feature>]) -> Command {
     let own = run::args().into_iter();
-    let command = Command::new("run").about("Run the operator").args_override_self(true).args(own.chain(features.iter().flat_map(|f| f.args())));
+    let command = Command::new("run")
+        .about("Run the operator")
+        .args_override_self(true)
+        .args(own.chain(features.iter().flat_map(|f| f.args())));
     command.mut_args(|arg| {
-        let name = format!("PONTOON_{}", arg.get_id().as_str().to_uppercase().replace('-', "_"));
-        if arg.get_env().is_some() { arg } else { arg.env(name) }
+        let name = format!(
+            "PONTOON_{}",
+            arg.get_id().as_str().to_uppercase().replace('-', "_")
+        );
+        if arg.get_env().is_some() {
+            arg
+        } else {
+            arg.env(name)
+        }
     })
 }
 

@@ -17,8 +17,14 @@ pub(crate) fn check(features: &[Box<dyn Feature>], names: &[String]) -> Result<(
     match names.iter().find(|name| !valid.contains(&name.as_str())) {
         None => Ok(()),
         Some(unknown) => {
-            let valid = if valid.is_empty() { "none in this build".to_owned() } else { valid.join(", ") };
-            Err(Usage(format!("there is no feature {unknown:?}; the features are: {valid}")))
+            let valid = if valid.is_empty() {
+                "none in this build".to_owned()
+            } else {
+                valid.join(", ")
+            };
+            Err(Usage(format!(
+                "there is no feature {unknown:?}; the features are: {valid}"
+            )))
         }
     }
 }

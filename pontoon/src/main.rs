@@ -12,7 +12,9 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // The only TLS provider there is; before anything could ask for one.
-    rustls::crypto::aws_lc_rs::default_provider().install_default().ok();
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .ok();
     let features = features::all();
     let matches = cli::command(&features).get_matches();
     let done = match matches.subcommand() {

@@ -53,7 +53,10 @@ impl Listing {
             Format::Table => println!("{}", self.table()),
             Format::Json => {
                 let all: Vec<_> = self.rows.into_iter().map(|row| row.full).collect();
-                println!("{}", serde_json::to_string_pretty(&all).map_err(|e| Unprintable(e.to_string()))?);
+                println!(
+                    "{}",
+                    serde_json::to_string_pretty(&all).map_err(|e| Unprintable(e.to_string()))?
+                );
             }
             Format::Yaml => {
                 for row in self.rows {
@@ -67,7 +70,9 @@ impl Listing {
 
     fn table(&self) -> Table {
         let mut table = Table::new();
-        table.load_style(presets::NOTHING).set_header(self.columns.iter().map(|column| column.to_uppercase()));
+        table
+            .load_style(presets::NOTHING)
+            .set_header(self.columns.iter().map(|column| column.to_uppercase()));
         for row in &self.rows {
             table.add_row(row.cells.clone());
         }
@@ -76,7 +81,8 @@ impl Listing {
 }
 
 fn yaml(value: &impl Serialize) -> Result<String, Unprintable> {
-    let mut text = serde_saphyr::to_string(value).map_err(|error| Unprintable(error.to_string()))?;
+    let mut text =
+        serde_saphyr::to_string(value).map_err(|error| Unprintable(error.to_string()))?;
     if !text.ends_with('\n') {
         text.push('\n');
     }

@@ -15,11 +15,23 @@ pub(crate) fn crds(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict 
     let mut rows = Vec::new();
     for feature in named(features, args)? {
         for crd in feature.crds() {
-            let cells = vec![crd.name_any(), crd.spec.names.kind.clone(), feature.name().to_owned()];
-            rows.push(Row { name: crd.name_any(), cells, full: serde_json::to_value(&crd)? });
+            let cells = vec![
+                crd.name_any(),
+                crd.spec.names.kind.clone(),
+                feature.name().to_owned(),
+            ];
+            rows.push(Row {
+                name: crd.name_any(),
+                cells,
+                full: serde_json::to_value(&crd)?,
+            });
         }
     }
-    Listing { columns: &["name", "kind", "feature"], rows }.print(format(args))?;
+    Listing {
+        columns: &["name", "kind", "feature"],
+        rows,
+    }
+    .print(format(args))?;
     Ok(true)
 }
 
@@ -31,15 +43,31 @@ pub(crate) fn rbac(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict 
     for feature in named(features, args)? {
         rows.extend(roles(feature.name(), feature.rbac(), &namespace, &account));
     }
-    Listing { columns: &["kind", "name", "rules"], rows }.print(format(args))?;
+    Listing {
+        columns: &["kind", "name", "rules"],
+        rows,
+    }
+    .print(format(args))?;
     Ok(true)
 }
 
 /// The features `--feature` names; all without it.
-pub(crate) fn named<'a>(all: &'a [Box<dyn Feature>], args: &ArgMatches) -> Result<Vec<&'a dyn Feature>, Usage> {
-    let names: Vec<String> = args.get_many("feature").into_iter().flatten().cloned().collect();
+pub(crate) fn named<'a>(
+    all: &'a [Box<dyn Feature>],
+    args: &ArgMatches,
+) -> Result<Vec<&'a dyn Feature>, Usage> {
+    let names: Vec<String> = args
+        .get_many("feature")
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
     features::check(all, &names)?;
-    Ok(all.iter().map(AsRef::as_ref).filter(|f| names.is_empty() || names.iter().any(|name| name == f.name())).collect())
+    Ok(all
+        .iter()
+        .map(AsRef::as_ref)
+        .filter(|f| names.is_empty() || names.iter().any(|name| name == f.name()))
+        .collect())
 }
 
 fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Row> {
@@ -56,8 +84,13 @@ fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Row> {
             metadata["namespace"] = json!(namespace);
         }
         let role = format!("{prefix}Role");
-        let reference = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name});
-        rows.push(row(&role, count, json!({"metadata": metadata, "rules": rules})));
+        let reference =
+            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name});
+        rows.push(row(
+            &role,
+            count,
+            json!({"metadata": metadata, "rules": rules}),
+        ));
         let binding = json!({"metadata": metadata, "roleRef": reference, "subjects": subjects});
         rows.push(row(&format!("{role}Binding"), count, binding));
     }
@@ -67,15 +100,30 @@ fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Row> {
 fn row(kind: &str, rules: usize, mut object: Value) -> Row {
     object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
     object["kind"] = json!(kind);
-    let name = object["metadata"]["name"].as_str().unwrap_or_default().to_owned();
-    Row { name: format!("{}/{name}", kind.to_lowercase()), cells: vec![kind.to_owned(), name, rules.to_string()], full: object }
+    let name = object["metadata"]["name"]
+        .as_str()
+        .unwrap_or_default()
+        .to_owned();
+    Row {
+        name: format!("{}/{name}", kind.to_lowercase()),
+        cells: vec![kind.to_owned(), name, rules.to_string()],
+        full: object,
+    }
 }
 
 /// `pontoon version`.
 pub(crate) fn version(args: &ArgMatches) -> Verdict {
     let version = env!("CARGO_PKG_VERSION");
-    let row = Row { name: version.to_owned(), cells: vec![version.to_owned()], full: json!({"version": version}) };
-    Listing { columns: &["version"], rows: vec![row] }.print(format(args))?;
+    let row = Row {
+        name: version.to_owned(),
+        cells: vec![version.to_owned()],
+        full: json!({"version": version}),
+    };
+    Listing {
+        columns: &["version"],
+        rows: vec![row],
+    }
+    .print(format(args))?;
     Ok(true)
 }
 
@@ -83,12 +131,19 @@ pub(crate) fn version(args: &ArgMatches) -> Verdict {
 #[allow(clippy::unnecessary_wraps)] // one signature for all verbs
 pub(crate) fn completions(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict {
     if let Some(shell) = args.get_one::<clap_complete::Shell>("shell") {
-        clap_complete::generate(*shell, &mut cli::command(features), "pontoon", &mut std::io::stdout());
+        clap_complete::generate(
+            *shell,
+            &mut cli::command(features),
+            "pontoon",
+            &mut std::io::stdout(),
+        );
     }
     Ok(true)
 }
 
 /// `-o`.
 pub(crate) fn format(args: &ArgMatches) -> Format {
-    args.get_one::<Format>("output").copied().unwrap_or(Format::Table)
+    args.get_one::<Format>("output")
+        .copied()
+        .unwrap_or(Format::Table)
 }

@@ -14,25 +14,90 @@ use crate::{features, logging};
 /// The flags that belong to no feature.
 pub(crate) fn args() -> Vec<Arg> {
     vec![
-        flag("features", "NAMES", "Features to run, separated by commas; default: all").value_delimiter(',').action(ArgAction::Append),
-        flag("cluster-id", "NAME", "This cluster's name to the outside; default: the UID of namespace kube-system"),
-        flag("namespace", "NAME", "The operator's own namespace").env("OPERATOR_NAMESPACE").default_value("pontoon-system"),
+        flag(
+            "features",
+            "NAMES",
+            "Features to run, separated by commas; default: all",
+        )
+        .value_delimiter(',')
+        .action(ArgAction::Append),
+        flag(
+            "cluster-id",
+            "NAME",
+            "This cluster's name to the outside; default: the UID of namespace kube-system",
+        ),
+        flag("namespace", "NAME", "The operator's own namespace")
+            .env("OPERATOR_NAMESPACE")
+            .default_value("pontoon-system"),
         switch("leader-elect", "Let one replica at a time act", "true"),
-        flag("lease-namespace", "NAME", "Where the Lease is; default: the operator's namespace"),
-        flag("lease-duration", "TIME", "After this long without a renewal another replica takes over").default_value("15s"),
-        flag("lease-renew-deadline", "TIME", "After this long without a renewal this replica stops writing").default_value("10s"),
-        flag("lease-retry-period", "TIME", "How often the Lease is renewed or looked at").default_value("2s"),
-        flag("max-api-calls", "N", "Kubernetes API calls at once").value_parser(value_parser!(u16).range(1..)).default_value("64"),
-        flag("concurrency", "N", "Passes at once per kind").value_parser(value_parser!(u16).range(1..)).default_value("16"),
-        flag("shutdown-deadline", "TIME", "How long passes may take to end at shutdown").default_value("20s"),
-        flag("health-probe-bind-address", "ADDRESS", "Where /healthz and /readyz are served; 0 for none").default_value(":8081"),
-        flag("metrics-bind-address", "ADDRESS", "Where /metrics is served; 0 for none").default_value("0"),
-        switch("metrics-secure", "Serve metrics over HTTPS to those the cluster lets read them", "true"),
-        flag("metrics-cert-path", "FOLDER", "Folder of the serving certificate; default: a self-signed one"),
+        flag(
+            "lease-namespace",
+            "NAME",
+            "Where the Lease is; default: the operator's namespace",
+        ),
+        flag(
+            "lease-duration",
+            "TIME",
+            "After this long without a renewal another replica takes over",
+        )
+        .default_value("15s"),
+        flag(
+            "lease-renew-deadline",
+            "TIME",
+            "After this long without a renewal this replica stops writing",
+        )
+        .default_value("10s"),
+        flag(
+            "lease-retry-period",
+            "TIME",
+            "How often the Lease is renewed or looked at",
+        )
+        .default_value("2s"),
+        flag("max-api-calls", "N", "Kubernetes API calls at once")
+            .value_parser(value_parser!(u16).range(1..))
+            .default_value("64"),
+        flag("concurrency", "N", "Passes at once per kind")
+            .value_parser(value_parser!(u16).range(1..))
+            .default_value("16"),
+        flag(
+            "shutdown-deadline",
+            "TIME",
+            "How long passes may take to end at shutdown",
+        )
+        .default_value("20s"),
+        flag(
+            "health-probe-bind-address",
+            "ADDRESS",
+            "Where /healthz and /readyz are served; 0 for none",
+        )
+        .default_value(":8081"),
+        flag(
+            "metrics-bind-address",
+            "ADDRESS",
+            "Where /metrics is served; 0 for none",
+        )
+        .default_value("0"),
+        switch(
+            "metrics-secure",
+            "Serve metrics over HTTPS to those the cluster lets read them",
+            "true",
+        ),
+        flag(
+            "metrics-cert-path",
+            "FOLDER",
+            "Folder of the serving certificate; default: a self-signed one",
+        ),
         flag("metrics-cert-name", "FILE", "Certificate in that folder").default_value("tls.crt"),
         flag("metrics-cert-key", "FILE", "Key in that folder").default_value("tls.key"),
-        flag("log-format", "FORMAT", "json or text").value_parser(["json", "text"]).default_value("json"),
-        flag("log-level", "LEVEL", "error, warn, info, debug, trace or a filter").default_value("info"),
+        flag("log-format", "FORMAT", "json or text")
+            .value_parser(["json", "text"])
+            .default_value("json"),
+        flag(
+            "log-level",
+            "LEVEL",
+            "error, warn, info, debug, trace or a filter",
+        )
+        .default_value("info"),
     ]
 }
 
@@ -47,13 +112,26 @@ fn switch(name: &'static str, help: &'static str, default: &'static str) -> Arg 
 }
 
 /// Runs until SIGTERM or SIGINT.
-pub(crate) fn run(all: Vec<Box<dyn Feature>>, args: &ArgMatches) -> Result<bool, Box<dyn std::error::Error>> {
-    let names: Vec<String> = args.get_many("features").into_iter().flatten().cloned().collect();
+pub(crate) fn run(
+    all: Vec<Box<dyn Feature>>,
+    args: &ArgMatches,
+) -> Result<bool, Box<dyn std::error::Error>> {
+    let names: Vec<String> = args
+        .get_many("features")
+        .into_iter()
+        .flatten()
+        .cloned()
+        .collect();
     features::check(&all, &names)?;
-    let chosen: Vec<_> = all.into_iter().filter(|f| names.is_empty() || names.iter().any(|name| name == f.name())).collect();
+    let chosen: Vec<_> = all
+        .into_iter()
+        .filter(|f| names.is_empty() || names.iter().any(|name| name == f.name()))
+        .collect();
     let settings = settings(args)?;
     logging::start(&text(args, "log-format"), &text(args, "log-level")).map_err(Usage)?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()?;
     runtime.block_on(async {
         let config = kube::Config::infer().await.map_err(|error| {
             Usage(format!("no cluster is configured: {error}; set KUBECONFIG, or run in a pod with a service account"))
@@ -68,11 +146,20 @@ fn settings(args: &ArgMatches) -> Result<Settings, Usage> {
     let namespace = text(args, "namespace");
     let on = |name: &str| args.get_one::<bool>(name).copied().unwrap_or_default();
     let number = |name: &str| args.get_one::<u16>(name).copied().unwrap_or(1).into();
-    let address = |name: &str| parse_address(&text(args, name)).map_err(|why| Usage(format!("--{name}: {why}")));
-    let cluster = args.get_one::<String>("cluster-id").map(ClusterId::new).transpose();
+    let address = |name: &str| {
+        parse_address(&text(args, name)).map_err(|why| Usage(format!("--{name}: {why}")))
+    };
+    let cluster = args
+        .get_one::<String>("cluster-id")
+        .map(ClusterId::new)
+        .transpose();
     Ok(Settings {
         cluster: cluster.map_err(|error| Usage(format!("--cluster-id: {error}")))?,
-        lease: if on("leader-elect") { Some(lease(args, &namespace)?) } else { None },
+        lease: if on("leader-elect") {
+            Some(lease(args, &namespace)?)
+        } else {
+            None
+        },
         namespace,
         api_calls: number("max-api-calls"),
         concurrency: number("concurrency"),
@@ -85,9 +172,13 @@ fn settings(args: &ArgMatches) -> Result<Settings, Usage> {
 }
 
 fn lease(args: &ArgMatches, namespace: &str) -> Result<LeaseSettings, Usage> {
-    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_else(|_| "pontoon".to_owned());
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .unwrap_or_else(|_| "pontoon".to_owned());
     let lease = LeaseSettings {
-        namespace: args.get_one::<String>("lease-namespace").cloned().unwrap_or_else(|| namespace.to_owned()),
+        namespace: args
+            .get_one::<String>("lease-namespace")
+            .cloned()
+            .unwrap_or_else(|| namespace.to_owned()),
         name: "pontoon".to_owned(),
         identity: format!("{}_{:08x}", host.trim(), fastrand::u32(..)),
         duration: time(args, "lease-duration")?,
@@ -113,7 +204,10 @@ fn certificate(args: &ArgMatches) -> Certificate {
 /// Real time, but for the chaos build, where a test may have it run N-fold.
 fn clock() -> SharedClock {
     #[cfg(feature = "chaos")]
-    if let Some(factor) = std::env::var("PONTOON_TEST_TIME_FACTOR").ok().and_then(|text| text.parse::<f64>().ok()) {
+    if let Some(factor) = std::env::var("PONTOON_TEST_TIME_FACTOR")
+        .ok()
+        .and_then(|text| text.parse::<f64>().ok())
+    {
         return Arc::new(kernel::ScaledClock::new(factor));
     }
     Arc::new(RealClock::new())
@@ -125,8 +219,15 @@ fn text(args: &ArgMatches, name: &str) -> String {
 
 fn time(args: &ArgMatches, name: &str) -> Result<Duration, Usage> {
     let text = text(args, name);
-    let parsed = text.parse::<jiff::SignedDuration>().ok().and_then(|time| Duration::try_from(time).ok());
-    parsed.ok_or_else(|| Usage(format!("--{name}={text}: write a time with its unit, such as 15s or 2m")))
+    let parsed = text
+        .parse::<jiff::SignedDuration>()
+        .ok()
+        .and_then(|time| Duration::try_from(time).ok());
+    parsed.ok_or_else(|| {
+        Usage(format!(
+            "--{name}={text}: write a time with its unit, such as 15s or 2m"
+        ))
+    })
 }
 
 /// Resolves at the first SIGTERM or SIGINT.

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    io::ErrorKind,
     path::{Path, PathBuf},
     sync::atomic::{AtomicBool, AtomicU32, Ordering},
     sync::{LazyLock, Once},
@@ -40,14 +41,22 @@ impl Scratch {
     /// Makes `<target>/testkit/<pid>-<n>-<name>`; the first call prunes what dead runs left.
     pub fn new(name: &str) -> Result<Self> {
         PRUNED.call_once(|| prune(&ROOT));
-        let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = ROOT.join(format!("{}-{n}-{name}", std::process::id()));
-        fs::create_dir_all(&path).with_context(|| format!("cannot make {}", path.display()))?;
-        let path = path.canonicalize()?;
-        Ok(Self {
-            path,
-            keep: AtomicBool::new(false),
-        })
+        fs::create_dir_all(&*ROOT).with_context(|| format!("cannot make {}", ROOT.display()))?;
+        loop {
+            let n = NEXT.fetch_add(1, Ordering::Relaxed);
+            let path = ROOT.join(format!("{}-{n}-{name}", std::process::id()));
+            match fs::create_dir(&path) {
+                Ok(()) => {
+                    let (path, keep) = (path.canonicalize()?, AtomicBool::new(false));
+                    return Ok(Self { path, keep });
+                }
+                // Kept by a run that had our process id before us.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                Err(error) => {
+                    return Err(error).with_context(|| format!("cannot make {}", path.display()));
+                }
+            }
+        }
     }
 
     /// Where it is.
@@ -124,6 +133,26 @@ mod tests {
         drop(kept);
         assert!(path.join(KEPT).exists());
         fs::remove_dir_all(path).unwrap();
+    }
+
+    #[test]
+    fn a_folder_kept_under_the_same_name_is_left_alone() {
+        let ahead: Vec<PathBuf> = (1000..1003)
+            .map(|n| ROOT.join(format!("{}-{n}-reused", std::process::id())))
+            .collect();
+        for path in &ahead {
+            fs::create_dir_all(path).unwrap();
+        }
+        NEXT.fetch_max(1000, Ordering::Relaxed);
+        let fresh = Scratch::new("reused").unwrap();
+        assert!(
+            !ahead
+                .iter()
+                .any(|path| path.canonicalize().unwrap() == fresh.path())
+        );
+        for path in ahead {
+            fs::remove_dir_all(path).unwrap();
+        }
     }
 
     #[test]

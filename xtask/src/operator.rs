@@ -59,12 +59,12 @@ impl Operator {
 
     fn output(&self, args: &[&str]) -> Result<std::process::Output, Error> {
         let mut command = Command::new(&self.path);
-        command.args(args).stdin(Stdio::null()).env("NO_COLOR", "1");
-        // Settings of the caller must not change what is generated.
-        let settings = std::env::vars_os().map(|(name, _)| name);
-        for name in settings.filter(|name| name.to_string_lossy().starts_with("PONTOON_")) {
-            command.env_remove(name);
-        }
+        // Settings of the caller must not change what is generated: help prints them.
+        command
+            .args(args)
+            .stdin(Stdio::null())
+            .env_clear()
+            .env("NO_COLOR", "1");
         command
             .output()
             .doing(format_args!("running {}", self.path.display()))

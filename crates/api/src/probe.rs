@@ -103,6 +103,8 @@ pub enum Behaviour {
     Hang,
     /// Each one ends waiting for an hour.
     Wait,
+    /// Only the ConfigMap is written: no status, no events, nothing outside.
+    Quiet,
 }
 
 /// What is known of a Probe.
@@ -117,7 +119,11 @@ pub struct ProbeStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outside_name: Option<String>,
     /// The pass that wrote this status.
-    #[serde(default, rename = "lastReconcileID", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        rename = "lastReconcileID",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub last_reconcile_id: Option<String>,
 }
 

@@ -42,13 +42,21 @@ pub struct Applier {
 impl Applier {
     /// An applier for one concern; `manager` is its name among the field managers.
     pub fn new(client: Client, manager: impl Into<String>) -> Self {
-        Self { client, manager: manager.into(), dry_run: false, known: Arc::default() }
+        Self {
+            client,
+            manager: manager.into(),
+            dry_run: false,
+            known: Arc::default(),
+        }
     }
 
     /// The same, but the server only says what it would do.
     #[must_use]
     pub fn dry_run(self) -> Self {
-        Self { dry_run: true, ..self }
+        Self {
+            dry_run: true,
+            ..self
+        }
     }
 
     /// Makes the object be as `desired` says. `live` is how it is, from the cache, if it is there.
@@ -56,12 +64,22 @@ impl Applier {
     /// Fields that others own stay; fields we applied before and no longer desire go.
     /// # Errors
     /// `Conflict` names the field manager that owns a field we would set.
-    pub async fn apply(&self, kind: &Kind, desired: Value, live: Option<&Value>) -> Result<Applied, ApiError> {
+    pub async fn apply(
+        &self,
+        kind: &Kind,
+        desired: Value,
+        live: Option<&Value>,
+    ) -> Result<Applied, ApiError> {
         self.send(kind, desired, live, false).await
     }
 
     /// The same, but takes over fields that others own: only where the user asked for that.
-    pub async fn adopt(&self, kind: &Kind, desired: Value, live: Option<&Value>) -> Result<Applied, ApiError> {
+    pub async fn adopt(
+        &self,
+        kind: &Kind,
+        desired: Value,
+        live: Option<&Value>,
+    ) -> Result<Applied, ApiError> {
         self.send(kind, desired, live, true).await
     }
 
@@ -90,11 +108,14 @@ impl Applier {
         let request = Request::delete(kind.path(key))
             .header(header::CONTENT_TYPE, "application/json")
             .body(options.to_string().into_bytes())
-            .map_err(|error| ApiError::Unreadable { what: what.clone(), message: error.to_string() })?;
+            .map_err(|error| ApiError::Unreadable {
+                what: what.clone(),
+                message: error.to_string(),
+            })?;
         match self.client.request_text(request).await {
             Ok(_) => Ok(()),
             Err(error) => match ApiError::classify(what, error) {
-                error if matches!(error.class(), Class::NotFound | Class::Conflict) => Ok(()),
+                error if matches!(error.class(), Class::NotFound | Class::Stale) => Ok(()),
                 error => Err(error),
             },
         }
@@ -112,14 +133,26 @@ impl Applier {
         let selector = crate::hub::encoded(labels);
         let path = format!("{}?labelSelector={selector}", kind.collection(namespace));
         let request = Request::get(path)
-            .header(header::ACCEPT, "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1")
+            .header(
+                header::ACCEPT,
+                "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1",
+            )
             .body(Vec::new())
-            .map_err(|error| ApiError::Unreadable { what: what.clone(), message: error.to_string() })?;
-        let text = self.client.request_text(request).await.map_err(|error| ApiError::classify(what.clone(), error))?;
+            .map_err(|error| ApiError::Unreadable {
+                what: what.clone(),
+                message: error.to_string(),
+            })?;
+        let text = self
+            .client
+            .request_text(request)
+            .await
+            .map_err(|error| ApiError::classify(what.clone(), error))?;
         let list = parse(what, &text)?;
         let mut gone = Vec::new();
         for item in list["items"].as_array().into_iter().flatten() {
-            let Ok(found) = Stored::read(kind, &item.to_string(), &Projection::Metadata) else { continue };
+            let Ok(found) = Stored::read(kind, &item.to_string(), &Projection::Metadata) else {
+                continue;
+            };
             if !keep.contains(found.key()) {
                 self.delete(kind, found.key(), found.uid()).await?;
                 gone.push(found.key().clone());
@@ -128,7 +161,13 @@ impl Applier {
         Ok(gone)
     }
 
-    async fn send(&self, kind: &Kind, mut desired: Value, live: Option<&Value>, force: bool) -> Result<Applied, ApiError> {
+    async fn send(
+        &self,
+        kind: &Kind,
+        mut desired: Value,
+        live: Option<&Value>,
+        force: bool,
+    ) -> Result<Applied, ApiError> {
         let hash = hash(&desired);
         desired["apiVersion"] = json!(kind.api_version());
         desired["kind"] = json!(kind.kind);
@@ -138,7 +177,11 @@ impl Applier {
         }
         let key = key_of(&desired);
         let dry = if self.dry_run { "&dryRun=All" } else { "" };
-        let path = format!("{}?fieldManager={}&force={force}{dry}", kind.path(&key), self.manager);
+        let path = format!(
+            "{}?fieldManager={}&force={force}{dry}",
+            kind.path(&key),
+            self.manager
+        );
         let what = format!("apply {} {key}", kind.kind);
         let text = patch::patch(&self.client, &path, what.clone(), Form::Apply, &desired).await?;
         let written = parse(what, &text)?;
@@ -156,13 +199,19 @@ impl Applier {
         contains(live, desired) || {
             let metadata = &live["metadata"];
             let known = self.known.lock();
-            known.get(metadata["uid"].as_str().unwrap_or_default())
+            known
+                .get(metadata["uid"].as_str().unwrap_or_default())
                 .is_some_and(|(of, version)| of == hash && metadata["resourceVersion"] == **version)
         }
     }
 
     fn remember(&self, written: &Value, hash: String) {
-        let text = |field: &str| written["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let text = |field: &str| {
+            written["metadata"][field]
+                .as_str()
+                .unwrap_or_default()
+                .to_owned()
+        };
         let mut known = self.known.lock();
         if known.len() >= REMEMBERED {
             known.clear();
@@ -172,35 +221,57 @@ impl Applier {
 }
 
 fn parse(what: String, text: &str) -> Result<Value, ApiError> {
-    serde_json::from_str(text).map_err(|error| ApiError::Unreadable { what, message: error.to_string() })
+    serde_json::from_str(text).map_err(|error| ApiError::Unreadable {
+        what,
+        message: error.to_string(),
+    })
 }
 
 fn key_of(desired: &Value) -> ObjectKey {
     let metadata = &desired["metadata"];
-    ObjectKey::of(metadata["namespace"].as_str(), metadata["name"].as_str().unwrap_or_default())
+    ObjectKey::of(
+        metadata["namespace"].as_str(),
+        metadata["name"].as_str().unwrap_or_default(),
+    )
 }
 
 /// A short hash of what is desired; serde_json keeps keys sorted, so equal values hash alike.
 fn hash(desired: &Value) -> String {
     let digest = Sha256::digest(desired.to_string().as_bytes());
-    digest.iter().take(8).fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
+    digest
+        .iter()
+        .take(8)
+        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
 /// Whether `live` has every field of `desired`. Lists of named entries are matched by name, as the
 /// server merges them; other lists must be equal.
 fn contains(live: &Value, desired: &Value) -> bool {
     match (live, desired) {
-        (Value::Object(live), Value::Object(desired)) => desired.iter().all(|(field, want)| match live.get(field) {
-            Some(have) => contains(have, want),
-            None => want.is_null() || want.as_object().is_some_and(serde_json::Map::is_empty),
-        }),
-        (Value::Array(live), Value::Array(desired)) if desired.iter().all(|entry| entry["name"].is_string()) => {
-            desired.iter().all(|want| live.iter().any(|have| have["name"] == want["name"] && contains(have, want)))
+        (Value::Object(live), Value::Object(desired)) => {
+            desired.iter().all(|(field, want)| match live.get(field) {
+                Some(have) => contains(have, want),
+                None => want.is_null() || want.as_object().is_some_and(serde_json::Map::is_empty),
+            })
+        }
+        (Value::Array(live), Value::Array(desired))
+            if desired.iter().all(|entry| entry["name"].is_string()) =>
+        {
+            desired.iter().all(|want| {
+                live.iter()
+                    .any(|have| have["name"] == want["name"] && contains(have, want))
+            })
         }
         (Value::Array(live), Value::Array(desired)) => {
-            live.len() == desired.len() && live.iter().zip(desired).all(|(have, want)| contains(have, want))
+            live.len() == desired.len()
+                && live
+                    .iter()
+                    .zip(desired)
+                    .all(|(have, want)| contains(have, want))
         }
-        (Value::Number(live), Value::Number(desired)) => live == desired || live.as_f64() == desired.as_f64(),
+        (Value::Number(live), Value::Number(desired)) => {
+            live == desired || live.as_f64() == desired.as_f64()
+        }
         (live, desired) => live == desired,
     }
 }

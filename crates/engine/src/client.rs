@@ -34,7 +34,11 @@ pub struct Clients {
 
 impl Clients {
     /// A pool to the cluster of `config`, with at most `max_in_flight` calls at once.
-    pub fn new(mut config: Config, max_in_flight: usize, metrics: Metrics) -> Result<Self, kube::Error> {
+    pub fn new(
+        mut config: Config,
+        max_in_flight: usize,
+        metrics: Metrics,
+    ) -> Result<Self, kube::Error> {
         // The default retry holds a slot for minutes; ours is short and lives in `Guarded`.
         config.default_retry = false;
         config.connect_timeout = Some(Duration::from_secs(5));
@@ -86,7 +90,10 @@ struct GuardLayer(Policy);
 impl<S> Layer<S> for GuardLayer {
     type Service = Guarded<S>;
     fn layer(&self, inner: S) -> Guarded<S> {
-        Guarded { inner, policy: self.0.clone() }
+        Guarded {
+            inner,
+            policy: self.0.clone(),
+        }
     }
 }
 
@@ -114,14 +121,20 @@ where
 }
 
 /// A body can be sent once, so what may be repeated is kept as bytes.
-async fn send<S>(wire: S, policy: Policy, request: Request<Body>) -> Result<Response<Body>, BoxError>
+async fn send<S>(
+    wire: S,
+    policy: Policy,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send,
 {
     let verb = verb(&request);
     let (mut parts, body) = request.into_parts();
-    parts.headers.insert(header::USER_AGENT, policy.agent.clone());
+    parts
+        .headers
+        .insert(header::USER_AGENT, policy.agent.clone());
     let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
     let mut attempt = 0;
     loop {
@@ -130,7 +143,9 @@ where
         let pause = match &answer {
             Ok(response) if response.status() == 429 => Some(retry_after(response)),
             // No answer, so a read may be repeated; a write may have happened.
-            Err(error) if is_read(verb) && !error.is::<kernel::Deposed>() => Some(Duration::from_millis(100)),
+            Err(error) if is_read(verb) && !error.is::<kernel::Deposed>() => {
+                Some(Duration::from_millis(100))
+            }
             Ok(_) | Err(_) => None,
         };
         match pause {
@@ -143,7 +158,12 @@ where
     }
 }
 
-async fn once<S>(wire: S, policy: &Policy, verb: &'static str, request: Request<Body>) -> Result<Response<Body>, BoxError>
+async fn once<S>(
+    wire: S,
+    policy: &Policy,
+    verb: &'static str,
+    request: Request<Body>,
+) -> Result<Response<Body>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Send + 'static,
     S::Future: Send,
@@ -162,7 +182,11 @@ where
         Ok(Err(_)) => "unreachable".to_owned(),
         Err(_) => "timeout".to_owned(),
     };
-    let call = ApiCall { feature: policy.feature.clone(), verb, result };
+    let call = ApiCall {
+        feature: policy.feature.clone(),
+        verb,
+        result,
+    };
     policy.metrics.api_calls.get_or_create(&call).inc();
     answer.map_err(|_| format!("no answer within {} s", CALL_TIMEOUT.as_secs()))?
 }
@@ -170,7 +194,9 @@ where
 fn retry_after<B>(response: &Response<B>) -> Duration {
     let seconds = response.headers().get(header::RETRY_AFTER);
     let seconds = seconds.and_then(|value| value.to_str().ok()?.parse().ok());
-    seconds.map_or(Duration::from_millis(200), Duration::from_secs).min(RETRY_PAUSE)
+    seconds
+        .map_or(Duration::from_millis(200), Duration::from_secs)
+        .min(RETRY_PAUSE)
 }
 
 fn is_read(verb: &str) -> bool {
@@ -179,7 +205,14 @@ fn is_read(verb: &str) -> bool {
 
 fn verb<B>(request: &Request<B>) -> &'static str {
     match *request.method() {
-        Method::GET if request.uri().query().is_some_and(|query| query.contains("watch=true")) => "watch",
+        Method::GET
+            if request
+                .uri()
+                .query()
+                .is_some_and(|query| query.contains("watch=true")) =>
+        {
+            "watch"
+        }
         Method::GET | Method::HEAD => "get",
         Method::POST => "create",
         Method::PUT => "update",

@@ -35,7 +35,11 @@ pub trait Reconcile: Send + Sync + 'static {
     type Error: Classified;
 
     /// One pass: makes the outside hold what `object` says, or makes the object say why not.
-    fn reconcile(&self, object: &Self::Object, pass: &mut Pass) -> impl Future<Output = Result<Progress, Self::Error>> + Send;
+    fn reconcile(
+        &self,
+        object: &Self::Object,
+        pass: &mut Pass,
+    ) -> impl Future<Output = Result<Progress, Self::Error>> + Send;
 
     /// An object is gone: whatever was kept for it can go too.
     fn gone(&self, key: &ObjectKey) {
@@ -63,7 +67,10 @@ impl<R: Reconcile> Passes for Typed<R> {
         Box::pin(async move {
             let object: R::Object = pass.object.parse(&pass.kind).map_err(Failure::Malformed)?;
             let ended = self.0.reconcile(&object, pass).await;
-            ended.map_err(|error| Failure::Failed { class: error.class(), message: crate::error::chain(&error) })
+            ended.map_err(|error| Failure::Failed {
+                class: error.class(),
+                message: crate::error::chain(&error),
+            })
         })
     }
 
@@ -104,7 +111,11 @@ impl ControllerSpec {
 
     /// Looks at the objects that `map` names whenever something that `key` names changes or goes.
     #[must_use]
-    pub fn follow(mut self, key: WatchKey, map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static) -> Self {
+    pub fn follow(
+        mut self,
+        key: WatchKey,
+        map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
         self.follows.push((key, Arc::new(map)));
         self
     }
@@ -118,7 +129,16 @@ impl ControllerSpec {
             owners
                 .into_iter()
                 .filter(|by| by.kind == owner.kind && by.api_version == owner.api_version())
-                .map(|by| ObjectKey::of(child.key().namespace.as_deref().filter(|_| owner.namespaced), &by.name))
+                .map(|by| {
+                    ObjectKey::of(
+                        child
+                            .key()
+                            .namespace
+                            .as_deref()
+                            .filter(|_| owner.namespaced),
+                        &by.name,
+                    )
+                })
                 .collect()
         })
     }
@@ -126,7 +146,10 @@ impl ControllerSpec {
     /// Passes at once, where the operator's flag does not fit this kind.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
-        Self { concurrency: Some(concurrency), ..self }
+        Self {
+            concurrency: Some(concurrency),
+            ..self
+        }
     }
 
     /// How often a quiet object is looked at, give or take a tenth.
@@ -202,7 +225,10 @@ impl Controller {
         let primary = around.hub.follow(spec.key.clone());
         let concurrency = spec.concurrency.unwrap_or(around.concurrency).max(1);
         let controller = Arc::new(Self {
-            label: OfController { feature: around.feature.clone(), kind: spec.kind().kind.clone() },
+            label: OfController {
+                feature: around.feature.clone(),
+                kind: spec.kind().kind.clone(),
+            },
             watch: primary.watch(),
             state: Mutex::new(State {
                 queue: Queue::new(spec.backoff),
@@ -322,7 +348,9 @@ impl Controller {
 
     async fn hand_out(self: Arc<Self>, passes: &Tasks) {
         loop {
-            let Ok(permit) = self.slots.clone().acquire_owned().await else { return };
+            let Ok(permit) = self.slots.clone().acquire_owned().await else {
+                return;
+            };
             let taken = self.next().await;
             passes.spawn(self.clone().run(taken, permit));
         }
@@ -353,7 +381,11 @@ impl Controller {
             self.forget(&key);
             return;
         };
-        let slot = Slot { slots: self.slots.clone(), parking: self.parking.clone(), held: Some(permit) };
+        let slot = Slot {
+            slots: self.slots.clone(),
+            parking: self.parking.clone(),
+            held: Some(permit),
+        };
         let mut pass = Pass {
             id: format!("{:08x}", fastrand::u32(..)),
             kind: self.spec.kind().clone(),
@@ -367,8 +399,13 @@ impl Controller {
             written: None,
         };
         let span = tracing::info_span!(
-            "pass", reconcileID = pass.id, feature = self.around.feature, kind = pass.kind.kind,
-            namespace = key.namespace.as_deref().unwrap_or_default(), name = &*key.name, cause = taken.cause.as_str(),
+            "pass",
+            reconcileID = pass.id,
+            feature = self.around.feature,
+            kind = pass.kind.kind,
+            namespace = key.namespace.as_deref().unwrap_or_default(),
+            name = &*key.name,
+            cause = taken.cause.as_str(),
         );
         let began = self.now();
         self.workers(1);
@@ -406,14 +443,21 @@ impl Controller {
         match ended {
             Ok(progress) if pass.has_written() => tracing::info!(outcome, ?progress, "pass"),
             Ok(progress) => tracing::debug!(outcome, ?progress, "pass"),
-            Err(Failure::Failed { class: Class::Deposed | Class::Conflict, message }) => tracing::debug!(message, "pass dropped"),
-            Err(Failure::Failed { class, message }) => tracing::warn!(class = class.as_str(), error = message, "pass failed"),
+            Err(Failure::Failed {
+                class: Class::Deposed | Class::Stale,
+                message,
+            }) => tracing::debug!(message, "pass dropped"),
+            Err(Failure::Failed { class, message }) => {
+                tracing::warn!(class = class.as_str(), error = message, "pass failed")
+            }
             Err(Failure::Malformed(error)) => {
                 tracing::warn!(%error, "object cannot be read");
                 pass.event(Note::warning("Malformed", error.to_string()));
             }
             Err(Failure::Panicked(message)) => tracing::error!(panic = message, "pass panicked"),
-            Err(Failure::Deadline(limit)) => tracing::error!(seconds = limit.as_secs(), "pass ran out of time"),
+            Err(Failure::Deadline(limit)) => {
+                tracing::error!(seconds = limit.as_secs(), "pass ran out of time")
+            }
         }
     }
 
@@ -424,24 +468,58 @@ impl Controller {
         if outcome == "panic" {
             metrics.panics.get_or_create(&self.label).inc();
         }
-        metrics.passes.get_or_create(&Outcome { feature, kind, outcome: outcome.to_owned() }).inc();
-        metrics.pass_seconds.get_or_create(&self.label).observe(took.as_secs_f64());
+        metrics
+            .passes
+            .get_or_create(&Outcome {
+                feature,
+                kind,
+                outcome: outcome.to_owned(),
+            })
+            .inc();
+        metrics
+            .pass_seconds
+            .get_or_create(&self.label)
+            .observe(took.as_secs_f64());
         let result = match ended {
             Ok(Progress::Done { recheck: None } | Progress::Blocked { .. }) => "success",
-            Ok(Progress::Done { .. } | Progress::Again | Progress::Waiting { .. }) => "requeue_after",
+            Ok(Progress::Done { .. } | Progress::Again | Progress::Waiting { .. }) => {
+                "requeue_after"
+            }
             Err(_) => {
-                metrics.cr_errors.get_or_create(&ByController { controller: controller.clone() }).inc();
+                metrics
+                    .cr_errors
+                    .get_or_create(&ByController {
+                        controller: controller.clone(),
+                    })
+                    .inc();
                 "error"
             }
         };
-        metrics.cr_total.get_or_create(&ByResult { controller: controller.clone(), result }).inc();
-        metrics.cr_seconds.get_or_create(&ByController { controller }).observe(took.as_secs_f64());
+        metrics
+            .cr_total
+            .get_or_create(&ByResult {
+                controller: controller.clone(),
+                result,
+            })
+            .inc();
+        metrics
+            .cr_seconds
+            .get_or_create(&ByController { controller })
+            .observe(took.as_secs_f64());
     }
 
     fn workers(&self, change: i64) {
         let metrics = &self.around.metrics;
-        metrics.passes_in_flight.get_or_create(&self.label).inc_by(change);
-        metrics.cr_workers.get_or_create(&ByController { controller: self.label.kind.to_lowercase() }).inc_by(change);
+        metrics
+            .passes_in_flight
+            .get_or_create(&self.label)
+            .inc_by(change);
+        metrics
+            .cr_workers
+            .get_or_create(&ByController {
+                controller: self.label.kind.to_lowercase(),
+            })
+            .inc_by(change);
     }
 
     /// Decides when the object is looked at next, from how its pass ended and what the cache holds.
@@ -449,26 +527,40 @@ impl Controller {
         let key = pass.key();
         let resync = spread(self.spec.resync, SPREAD, fastrand::f64());
         let planned = match &ended {
-            Ok(Progress::Again) => Next::Now(Cause::User),
-            Ok(Progress::Done { recheck: Some(after) } | Progress::Waiting { after, .. }) => Next::After(*after, Cause::Followed),
-            Ok(Progress::Done { recheck: None } | Progress::Blocked { .. }) | Err(Failure::Malformed(_)) => {
-                Next::After(resync, Cause::Resync)
-            }
+            Ok(Progress::Again) => Next::Again,
+            Ok(
+                Progress::Done {
+                    recheck: Some(after),
+                }
+                | Progress::Waiting { after, .. },
+            ) => Next::After(*after, Cause::Followed),
+            Ok(Progress::Done { recheck: None } | Progress::Blocked { .. })
+            | Err(Failure::Malformed(_)) => Next::After(resync, Cause::Resync),
             // Ours was stale: the cache has the news by now, or will in a moment.
-            Err(Failure::Failed { class: Class::Conflict, .. }) => Next::After(Duration::from_millis(200), Cause::User),
+            Err(Failure::Failed {
+                class: Class::Stale,
+                ..
+            }) => Next::After(Duration::from_millis(200), Cause::User),
             Err(_) => Next::Failed,
         };
         let mut state = self.state.lock();
         let now = self.now();
-        let handled = pass.written.as_ref().map_or(pass.object.version(), |written| written.version());
+        let handled = pass
+            .written
+            .as_ref()
+            .map_or(pass.object.version(), |written| written.version());
         let next = match self.watch.store().get(key) {
             None => {
                 drop(state);
                 self.forget(key);
                 return;
             }
-            Some(held) if held.uid() != pass.object.uid() || Some(held.wish()) != pass.wish => Next::Now(Cause::User),
-            Some(held) if held.version() > handled && planned != Next::Failed => Next::Now(Cause::Followed),
+            Some(held) if held.uid() != pass.object.uid() || Some(held.wish()) != pass.wish => {
+                Next::News(Cause::User)
+            }
+            Some(held) if held.version() > handled && planned != Next::Failed => {
+                Next::News(Cause::Followed)
+            }
             Some(_) => planned,
         };
         if let Some(wish) = pass.wish {
@@ -477,7 +569,7 @@ impl Controller {
         let left = pass.written.as_ref().unwrap_or(&pass.object);
         if let (Ok(Progress::Done { .. }), Some((_, value))) = (&ended, self.order(left)) {
             state.served.insert(key.clone(), value); // the next pass removes it: one write a pass
-            state.queue.finish(key, Next::Now(Cause::User), now, 0.0);
+            state.queue.finish(key, Next::Again, now, 0.0);
         } else {
             state.queue.finish(key, next, now, fastrand::f64());
         }
@@ -497,12 +589,18 @@ impl Controller {
 
     /// The reconcile-now annotation the object carries, with its value.
     fn order(&self, object: &Stored) -> Option<(String, String)> {
-        self.spec.reconcile_now.iter().find_map(|name| Some((name.clone(), object.annotation(name)?)))
+        self.spec
+            .reconcile_now
+            .iter()
+            .find_map(|name| Some((name.clone(), object.annotation(name)?)))
     }
 
     /// What every kind obeys before its own rules: paused, and the removal of a served reconcile-now.
     async fn standing_orders(&self, pass: &mut Pass) -> Result<Option<Progress>, Failure> {
-        let failed = |error: crate::ApiError| Failure::Failed { class: error.class(), message: error.to_string() };
+        let failed = |error: crate::ApiError| Failure::Failed {
+            class: error.class(),
+            message: error.to_string(),
+        };
         if let Some((name, value)) = self.order(&pass.object) {
             let served = self.state.lock().served.remove(pass.key());
             if served.as_deref() == Some(&*value) {
@@ -523,22 +621,42 @@ impl Controller {
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         for cause in Cause::ALL {
             let OfController { feature, kind } = self.label.clone();
-            let depth = Depth { feature, kind, priority: cause.as_str() };
-            metrics.queue_depth.get_or_create(&depth).set(number(state.queue.depth(cause)));
+            let depth = Depth {
+                feature,
+                kind,
+                priority: cause.as_str(),
+            };
+            metrics
+                .queue_depth
+                .get_or_create(&depth)
+                .set(number(state.queue.depth(cause)));
         }
         let oldest = state.queue.oldest(self.now()).as_millis();
-        metrics.queue_oldest_ms.get_or_create(&self.label).set(i64::try_from(oldest).unwrap_or(i64::MAX));
-        metrics.backing_off.get_or_create(&self.label).set(number(state.queue.failing()));
+        metrics
+            .queue_oldest_ms
+            .get_or_create(&self.label)
+            .set(i64::try_from(oldest).unwrap_or(i64::MAX));
+        metrics
+            .backing_off
+            .get_or_create(&self.label)
+            .set(number(state.queue.failing()));
     }
 
     /// The object as events name it, for those who speak of it outside a pass.
-    pub(crate) fn reference(&self, key: &ObjectKey) -> Option<k8s_openapi::api::core::v1::ObjectReference> {
-        self.watch.store().get(key).map(|object| reference(self.spec.kind(), &object))
+    pub(crate) fn reference(
+        &self,
+        key: &ObjectKey,
+    ) -> Option<k8s_openapi::api::core::v1::ObjectReference> {
+        self.watch
+            .store()
+            .get(key)
+            .map(|object| reference(self.spec.kind(), &object))
     }
 }
 
 /// What a panic said.
 fn said(panic: &(dyn std::any::Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no message".to_owned())
+    text.or_else(|| panic.downcast_ref::<String>().cloned())
+        .unwrap_or_else(|| "no message".to_owned())
 }

@@ -43,7 +43,9 @@ pub struct Deck {
 impl Deck {
     /// Runs a controller until it is stopped or the process ends. Can be called at any time.
     pub fn control(&self, spec: ControllerSpec) -> Running {
-        self.kinds.lock().push((self.feature.clone(), spec.kind().clone()));
+        self.kinds
+            .lock()
+            .push((self.feature.clone(), spec.kind().clone()));
         let around = Surroundings {
             feature: self.feature.clone(),
             client: self.client.clone(),
@@ -57,7 +59,12 @@ impl Deck {
         let tasks = self.tasks.child();
         let kind = (self.feature.clone(), spec.kind().clone());
         let controller = Controller::start(spec, around, &tasks);
-        Running { controller, tasks, kind, kinds: self.kinds.clone() }
+        Running {
+            controller,
+            tasks,
+            kind,
+            kinds: self.kinds.clone(),
+        }
     }
 
     /// Runs `work` whenever this process leads: dropped when it stops leading, begun anew when it

@@ -17,14 +17,19 @@ use crate::review::Reviewer;
 use crate::server::{self, ListenError, Readiness, Secure};
 use crate::tls::{self, Certificate, CertificateError};
 use crate::{
-    Change, Clients, CpuPool, Deck, Events, Feature, Health, Hub, Kind, LegacyLease, Metrics, Projection, Tasks, Usage, WatchKey,
+    Change, Clients, CpuPool, Deck, Events, Feature, Health, Hub, Kind, LegacyLease, Metrics,
+    Projection, Tasks, Usage, WatchKey,
 };
 
 /// A predecessor's Lease is held for this long at a time, and renewed at a third of it.
 const LEGACY_DURATION: Duration = Duration::from_secs(60);
 const LEGACY_DEADLINE: Duration = Duration::from_secs(40);
 const LEGACY_RETRY: Duration = Duration::from_secs(20);
-const START_RETRY: Backoff = Backoff { first: Duration::from_millis(200), cap: Duration::from_secs(5), jitter: 0.2 };
+const START_RETRY: Backoff = Backoff {
+    first: Duration::from_millis(200),
+    cap: Duration::from_secs(5),
+    jitter: 0.2,
+};
 
 /// How the process runs, whatever features it has.
 #[derive(Debug, Clone)]
@@ -64,7 +69,9 @@ pub enum StartError {
     #[error(transparent)]
     Certificate(#[from] CertificateError),
     /// The kubeconfig or service account.
-    #[error("the Kubernetes client cannot be set up: {0}; check KUBECONFIG or the pod's service account")]
+    #[error(
+        "the Kubernetes client cannot be set up: {0}; check KUBECONFIG or the pod's service account"
+    )]
     Client(#[from] kube::Error),
 }
 
@@ -96,13 +103,40 @@ impl Engine {
         let tasks = Tasks::default();
         let clients = Clients::new(config, settings.api_calls, metrics.clone())?;
         let hub = Hub::new(clients.unguarded("hub"), tasks.child(), metrics.clone());
-        let instance = settings.lease.as_ref().map_or_else(|| "pontoon".to_owned(), |lease| lease.identity.clone());
-        let (events, sending) = Events::new(clients.unguarded("events"), settings.clock.clone(), metrics.clone(), instance);
+        let instance = settings
+            .lease
+            .as_ref()
+            .map_or_else(|| "pontoon".to_owned(), |lease| lease.identity.clone());
+        let (events, sending) = Events::new(
+            clients.unguarded("events"),
+            settings.clock.clone(),
+            metrics.clone(),
+            instance,
+        );
         tasks.spawn(sending);
-        let guard = if settings.lease.is_some() { Guard::held() } else { Guard::always() };
+        let guard = if settings.lease.is_some() {
+            Guard::held()
+        } else {
+            Guard::always()
+        };
         let (leading, leads) = watch::channel(false);
-        let status = Arc::new(Standing { hub: hub.clone(), leading: leads, kinds: Arc::default(), notes: Mutex::default() });
-        let engine = Self { settings, clients, metrics, tasks, hub, events, guard, leading, status };
+        let status = Arc::new(Standing {
+            hub: hub.clone(),
+            leading: leads,
+            kinds: Arc::default(),
+            notes: Mutex::default(),
+        });
+        let engine = Self {
+            settings,
+            clients,
+            metrics,
+            tasks,
+            hub,
+            events,
+            guard,
+            leading,
+            status,
+        };
         engine.serve().await?;
         Ok(engine)
     }
@@ -151,16 +185,23 @@ impl Engine {
     /// Stops taking work, lets passes end, gives the Lease back.
     async fn end(&self, work: Tasks, claim: Option<tokio::sync::Mutex<Claim>>) {
         tracing::info!("stopping");
-        if tokio::time::timeout(self.settings.drain, work.finish()).await.is_err() {
+        if tokio::time::timeout(self.settings.drain, work.finish())
+            .await
+            .is_err()
+        {
             tracing::warn!("passes were still under way at the deadline; they are dropped");
         }
         if let Some(claim) = claim
             && *self.leading.borrow()
         {
-            let released = tokio::time::timeout(Duration::from_secs(3), async { claim.lock().await.release().await });
+            let released = tokio::time::timeout(Duration::from_secs(3), async {
+                claim.lock().await.release().await
+            });
             match released.await {
                 Ok(Ok(())) => tracing::info!("lease released"),
-                Ok(Err(error)) => tracing::warn!(%error, "lease not released; it runs out by itself"),
+                Ok(Err(error)) => {
+                    tracing::warn!(%error, "lease not released; it runs out by itself")
+                }
                 Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
             }
         }
@@ -175,7 +216,10 @@ impl Engine {
             let secure = match &self.settings.metrics_certificate {
                 Some(certificate) => Some(Secure {
                     acceptor: tls::acceptor(certificate, self.settings.clock.clone())?,
-                    reviewer: Arc::new(Reviewer::new(self.clients.unguarded("metrics"), self.settings.clock.clone())),
+                    reviewer: Arc::new(Reviewer::new(
+                        self.clients.unguarded("metrics"),
+                        self.settings.clock.clone(),
+                    )),
                 }),
                 None => None,
             };
@@ -199,7 +243,10 @@ impl Engine {
                 },
                 Err(error) => crate::error::chain(&error),
             };
-            tracing::warn!(why, "the cluster's identity (UID of namespace kube-system) cannot be read; trying again");
+            tracing::warn!(
+                why,
+                "the cluster's identity (UID of namespace kube-system) cannot be read; trying again"
+            );
             self.status.note("cluster", false, why);
             failures += 1;
             tokio::time::sleep(START_RETRY.delay(failures, fastrand::f64())).await;
@@ -222,7 +269,13 @@ impl Engine {
         });
     }
 
-    fn deck(&self, feature: &dyn Feature, args: &ArgMatches, cluster: &ClusterId, work: &Tasks) -> Deck {
+    fn deck(
+        &self,
+        feature: &dyn Feature,
+        args: &ArgMatches,
+        cluster: &ClusterId,
+        work: &Tasks,
+    ) -> Deck {
         let mut guards = vec![self.guard.clone()];
         let mut leading = self.leading.subscribe();
         if let (Some(lease), Some(legacy)) = (&self.settings.lease, feature.legacy_lease(args)) {
@@ -250,10 +303,19 @@ impl Engine {
 
     /// While we lead, also holds the Lease of the controller this feature replaces. A fellow's (a
     /// former leader of our own Lease) is taken at once; a stranger's is waited for.
-    fn hold_legacy(&self, lease: &LeaseSettings, legacy: LegacyLease, guard: Guard, feature: &'static str, work: &Tasks) -> watch::Receiver<bool> {
+    fn hold_legacy(
+        &self,
+        lease: &LeaseSettings,
+        legacy: LegacyLease,
+        guard: Guard,
+        feature: &'static str,
+        work: &Tasks,
+    ) -> watch::Receiver<bool> {
         let fellow = format!("pontoon/{}/", lease.namespace);
         let settings = LeaseSettings {
-            namespace: legacy.namespace.unwrap_or_else(|| self.settings.namespace.clone()),
+            namespace: legacy
+                .namespace
+                .unwrap_or_else(|| self.settings.namespace.clone()),
             name: legacy.name,
             identity: format!("{fellow}{}", lease.identity),
             duration: LEGACY_DURATION,
@@ -273,7 +335,11 @@ impl Engine {
                 let noting = async {
                     loop {
                         let how = claim.lock().await.describe();
-                        status.note(&format!("{feature} predecessor's lease"), *both.borrow(), how);
+                        status.note(
+                            &format!("{feature} predecessor's lease"),
+                            *both.borrow(),
+                            how,
+                        );
                         tokio::time::sleep(Duration::from_secs(2)).await;
                     }
                 };
@@ -292,7 +358,9 @@ impl Engine {
     async fn count_leading(&self) {
         let mut leading = self.leading.subscribe();
         loop {
-            self.metrics.leader.set(i64::from(*leading.borrow_and_update()));
+            self.metrics
+                .leader
+                .set(i64::from(*leading.borrow_and_update()));
             if leading.changed().await.is_err() {
                 return;
             }
@@ -311,11 +379,18 @@ impl Standing {
 impl Readiness for Standing {
     fn details(&self) -> Vec<(String, bool, String)> {
         let leads = *self.leading.borrow();
-        let mut details = vec![("lease".to_owned(), true, if leads { "leading" } else { "standby" }.to_owned())];
+        let mut details = vec![(
+            "lease".to_owned(),
+            true,
+            if leads { "leading" } else { "standby" }.to_owned(),
+        )];
         details.extend(self.notes.lock().iter().cloned());
         let watches = self.hub.health();
         for (feature, kind) in self.kinds.lock().iter() {
-            let health = watches.iter().find(|(key, _)| key.kind == *kind).map(|(_, health)| health.clone());
+            let health = watches
+                .iter()
+                .find(|(key, _)| key.kind == *kind)
+                .map(|(_, health)| health.clone());
             let (fine, how) = told(health.as_ref(), kind);
             details.push((format!("feature {feature}"), fine, how));
         }
@@ -330,7 +405,10 @@ impl Readiness for Standing {
 fn told(health: Option<&Health>, kind: &Kind) -> (bool, String) {
     match health {
         Some(Health::Synced) => (true, format!("{} up to date", kind.kind)),
-        Some(Health::NotServed) => (false, format!("sleeps: apply the CRD {} and it starts", kind.crd_name())),
+        Some(Health::NotServed) => (
+            false,
+            format!("sleeps: apply the CRD {} and it starts", kind.crd_name()),
+        ),
         Some(Health::Broken(why)) => (false, format!("{} interrupted: {why}", kind.kind)),
         Some(Health::Starting) | None => (false, format!("{} being read", kind.kind)),
     }

@@ -3,6 +3,9 @@
 use kernel::{Class, Deposed};
 use kube::core::Status;
 
+/// The cause of a refused apply: another field manager owns a field we would set.
+const FIELD_OWNED: &str = "FieldManagerConflict";
+
 /// An error that knows what it is to us. What a pass fails with implements it.
 pub trait Classified: std::error::Error + Send + Sync + 'static {
     /// Its class; the only thing code decides by.
@@ -56,12 +59,24 @@ impl ApiError {
         let what = what.into();
         match error {
             kube::Error::Api(status) => Self::answer(what, &status),
-            kube::Error::SerdeError(error) => Self::Unreadable { what, message: error.to_string() },
-            kube::Error::Service(error) => match error.downcast::<Deposed>() {
-                Ok(source) => Self::Deposed { what, source: *source },
-                Err(error) => Self::Unreachable { what, message: chain(&*error) },
+            kube::Error::SerdeError(error) => Self::Unreadable {
+                what,
+                message: error.to_string(),
             },
-            other => Self::Unreachable { what, message: chain(&other) },
+            kube::Error::Service(error) => match error.downcast::<Deposed>() {
+                Ok(source) => Self::Deposed {
+                    what,
+                    source: *source,
+                },
+                Err(error) => Self::Unreachable {
+                    what,
+                    message: chain(&*error),
+                },
+            },
+            other => Self::Unreachable {
+                what,
+                message: chain(&other),
+            },
         }
     }
 
@@ -75,7 +90,23 @@ impl ApiError {
         if !causes.is_empty() {
             message = format!("{message} ({})", causes.join("; "));
         }
-        Self::Answer { what, code: status.code, reason: status.reason.clone(), message }
+        // Both a stale version and a field that others own answer 409 Conflict; only causes tell.
+        let owned = status
+            .details
+            .iter()
+            .flat_map(|details| &details.causes)
+            .any(|cause| cause.reason == FIELD_OWNED);
+        let reason = if owned {
+            FIELD_OWNED.to_owned()
+        } else {
+            status.reason.clone()
+        };
+        Self::Answer {
+            what,
+            code: status.code,
+            reason,
+            message,
+        }
     }
 
     /// Whether the object is not there.
@@ -93,8 +124,8 @@ impl Classified for ApiError {
             Self::Answer { code, reason, .. } => match (code, reason.as_str()) {
                 (404, _) => Class::NotFound,
                 (409, "AlreadyExists") => Class::AlreadyExists,
-                (409, _) => Class::Conflict,
-                (410 | 504, _) => Class::Stale,
+                (409, FIELD_OWNED) => Class::Conflict,
+                (409 | 410, _) => Class::Stale,
                 (401 | 403, _) => Class::Denied,
                 (429, _) => Class::Throttled,
                 (400..=499, _) => Class::Invalid,

@@ -7,8 +7,8 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kernel::{SharedClock, cap};
-use kube::api::{Api, Patch, PatchParams, PostParams};
 use kube::Client;
+use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
 use tokio::sync::mpsc;
 
@@ -38,16 +38,27 @@ pub struct Note {
 impl Note {
     /// All is well.
     pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { warning: false, reason: reason.into(), message: message.into(), pass: None }
+        Self {
+            warning: false,
+            reason: reason.into(),
+            message: message.into(),
+            pass: None,
+        }
     }
 
     /// Somebody should look.
     pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { warning: true, ..Self::normal(reason, message) }
+        Self {
+            warning: true,
+            ..Self::normal(reason, message)
+        }
     }
 
     pub(crate) fn pass(self, id: &str) -> Self {
-        Self { pass: Some(id.to_owned()), ..self }
+        Self {
+            pass: Some(id.to_owned()),
+            ..self
+        }
     }
 }
 
@@ -60,9 +71,20 @@ pub struct Events {
 
 impl Events {
     /// The handle, and the work that sends what is handed in, for as long as it is run.
-    pub fn new(client: Client, clock: SharedClock, metrics: Metrics, instance: String) -> (Self, impl Future<Output = ()> + Send) {
+    pub fn new(
+        client: Client,
+        clock: SharedClock,
+        metrics: Metrics,
+        instance: String,
+    ) -> (Self, impl Future<Output = ()> + Send) {
         let (inbox, notes) = mpsc::channel(ROOM);
-        let sender = Sender { client, clock, instance, series: HashMap::new(), budgets: HashMap::new() };
+        let sender = Sender {
+            client,
+            clock,
+            instance,
+            series: HashMap::new(),
+            budgets: HashMap::new(),
+        };
         (Self { inbox, metrics }, sender.run(notes))
     }
 
@@ -109,25 +131,42 @@ impl Sender {
         }
         let same = (uid, note.warning, note.reason.clone(), note.message.clone());
         let at = MicroTime(self.clock.now());
-        if let Some(series) = self.series.get_mut(&same).filter(|series| now.saturating_sub(series.last) < SAME) {
+        if let Some(series) = self
+            .series
+            .get_mut(&same)
+            .filter(|series| now.saturating_sub(series.last) < SAME)
+        {
             series.count += 1;
             series.last = now;
             let api = Api::<Event>::namespaced(self.client.clone(), &series.namespace);
-            let patch = json!({"series": EventSeries { count: series.count, last_observed_time: at }});
-            return api.patch(&series.name, &PatchParams::default(), &Patch::Merge(patch)).await.map(drop);
+            let patch =
+                json!({"series": EventSeries { count: series.count, last_observed_time: at }});
+            return api
+                .patch(&series.name, &PatchParams::default(), &Patch::Merge(patch))
+                .await
+                .map(drop);
         }
         let event = self.event(regarding, &note, at);
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
         let made = api.create(&PostParams::default(), &event).await?;
         if self.series.len() >= REMEMBERED {
-            self.series.retain(|_, series| now.saturating_sub(series.last) < SAME);
+            self.series
+                .retain(|_, series| now.saturating_sub(series.last) < SAME);
             if self.series.len() >= REMEMBERED {
                 self.series.clear();
             }
         }
         let name = made.metadata.name.unwrap_or_default();
-        self.series.insert(same, Series { namespace, name, count: 1, last: now });
+        self.series.insert(
+            same,
+            Series {
+                namespace,
+                name,
+                count: 1,
+                last: now,
+            },
+        );
         Ok(())
     }
 
@@ -151,12 +190,18 @@ impl Sender {
         let name = regarding.name.clone().unwrap_or_default();
         let stamp = format!("{:x}{:04x}", at.0.as_microsecond(), fastrand::u16(..));
         // Cluster-scoped objects have their events in `default`, as the API server demands.
-        let namespace = regarding.namespace.clone().unwrap_or_else(|| "default".to_owned());
+        let namespace = regarding
+            .namespace
+            .clone()
+            .unwrap_or_else(|| "default".to_owned());
         Event {
             metadata: ObjectMeta {
                 name: Some(format!("{}.{stamp}", cap(&name, 200))),
                 namespace: Some(namespace),
-                annotations: note.pass.clone().map(|id| [("pontoon.io/reconcile-id".to_owned(), id)].into()),
+                annotations: note
+                    .pass
+                    .clone()
+                    .map(|id| [("pontoon.io/reconcile-id".to_owned(), id)].into()),
                 ..ObjectMeta::default()
             },
             action: Some("Reconcile".to_owned()),

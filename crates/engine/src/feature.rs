@@ -49,11 +49,17 @@ impl std::str::FromStr for LegacyLease {
 
     fn from_str(text: &str) -> Result<Self, Usage> {
         match text.split('/').collect::<Vec<_>>()[..] {
-            [name] if !name.is_empty() => Ok(Self { namespace: None, name: name.to_owned() }),
-            [namespace, name] if !namespace.is_empty() && !name.is_empty() => {
-                Ok(Self { namespace: Some(namespace.to_owned()), name: name.to_owned() })
-            }
-            _ => Err(Usage(format!("{text:?} names no Lease; write <namespace>/<name>, <name> or none"))),
+            [name] if !name.is_empty() => Ok(Self {
+                namespace: None,
+                name: name.to_owned(),
+            }),
+            [namespace, name] if !namespace.is_empty() && !name.is_empty() => Ok(Self {
+                namespace: Some(namespace.to_owned()),
+                name: name.to_owned(),
+            }),
+            _ => Err(Usage(format!(
+                "{text:?} names no Lease; write <namespace>/<name>, <name> or none"
+            ))),
         }
     }
 }
@@ -74,7 +80,12 @@ pub struct Rbac {
 
 /// One rule, in words: `verbs` on `resources` of `group`.
 pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+    let owned = |words: &[&str]| {
+        words
+            .iter()
+            .map(|word| (*word).to_owned())
+            .collect::<Vec<_>>()
+    };
     PolicyRule {
         api_groups: Some(vec![group.to_owned()]),
         resources: Some(owned(resources)),
@@ -89,12 +100,24 @@ pub fn engine_rbac() -> Rbac {
     home.resource_names = Some(vec!["kube-system".to_owned()]); // its UID is the cluster's identity
     Rbac {
         cluster: vec![
-            rule("apiextensions.k8s.io", &["customresourcedefinitions"], &["get", "list", "watch"]),
+            rule(
+                "apiextensions.k8s.io",
+                &["customresourcedefinitions"],
+                &["get", "list", "watch"],
+            ),
             rule("events.k8s.io", &["events"], &["create", "patch"]),
             home,
             rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
-            rule("authorization.k8s.io", &["subjectaccessreviews"], &["create"]),
+            rule(
+                "authorization.k8s.io",
+                &["subjectaccessreviews"],
+                &["create"],
+            ),
         ],
-        own_namespace: vec![rule("coordination.k8s.io", &["leases"], &["get", "create", "update"])],
+        own_namespace: vec![rule(
+            "coordination.k8s.io",
+            &["leases"],
+            &["get", "create", "update"],
+        )],
     }
 }

@@ -7,7 +7,9 @@
 pub fn kill_point(name: &str) {
     use std::sync::atomic::{AtomicU32, Ordering};
     static PASSAGES: AtomicU32 = AtomicU32::new(0);
-    let Ok(chosen) = std::env::var("PONTOON_TEST_KILL_POINT") else { return };
+    let Ok(chosen) = std::env::var("PONTOON_TEST_KILL_POINT") else {
+        return;
+    };
     let (point, nth) = chosen.split_once('#').unwrap_or((&chosen, "1"));
     if point == name && PASSAGES.fetch_add(1, Ordering::SeqCst) + 1 == nth.parse().unwrap_or(1) {
         eprintln!("kill point {name}");

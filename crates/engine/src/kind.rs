@@ -66,7 +66,11 @@ impl Kind {
 
     /// The path of its collection: of one namespace, or of all.
     pub fn collection(&self, namespace: Option<&str>) -> String {
-        let root = if self.group.is_empty() { "/api" } else { "/apis" };
+        let root = if self.group.is_empty() {
+            "/api"
+        } else {
+            "/apis"
+        };
         let base = format!("{root}/{}", self.api_version());
         match namespace.filter(|_| self.namespaced) {
             Some(namespace) => format!("{base}/namespaces/{namespace}/{}", self.plural),

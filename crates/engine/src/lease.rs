@@ -19,8 +19,8 @@ use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kernel::{Guard, SharedClock};
-use kube::api::{Api, PostParams};
 use kube::Client;
+use kube::api::{Api, PostParams};
 use tokio::sync::watch;
 
 /// How leadership is held.
@@ -89,27 +89,54 @@ pub(crate) struct Claim {
 }
 
 impl Claim {
-    pub(crate) fn new(settings: LeaseSettings, client: Client, guard: Guard, clock: SharedClock, fellow: Option<String>) -> Self {
+    pub(crate) fn new(
+        settings: LeaseSettings,
+        client: Client,
+        guard: Guard,
+        clock: SharedClock,
+        fellow: Option<String>,
+    ) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
-        Self { settings, api, guard, clock, seen: None, fellow }
+        Self {
+            settings,
+            api,
+            guard,
+            clock,
+            seen: None,
+            fellow,
+        }
     }
 
     /// Tries once to hold the Lease; answers whether we do.
     pub(crate) async fn hold(&mut self) -> Result<bool, kube::Error> {
         let sent = self.guard.elapsed();
         let Some(lease) = self.api.get_opt(&self.settings.name).await? else {
-            self.api.create(&PostParams::default(), &self.fresh()).await?;
+            self.api
+                .create(&PostParams::default(), &self.fresh())
+                .await?;
             self.guard.renewed(sent, self.settings.deadline);
             return Ok(true);
         };
         let seen = self.see(&lease);
-        let what = judge(&seen, &self.settings.identity, self.fellow.as_deref(), self.guard.elapsed());
+        let what = judge(
+            &seen,
+            &self.settings.identity,
+            self.fellow.as_deref(),
+            self.guard.elapsed(),
+        );
         if what == Move::Wait {
             self.guard.revoke();
             return Ok(false);
         }
         let sent = self.guard.elapsed();
-        let written = self.api.replace(&self.settings.name, &PostParams::default(), &self.held(lease, what)).await?;
+        let written = self
+            .api
+            .replace(
+                &self.settings.name,
+                &PostParams::default(),
+                &self.held(lease, what),
+            )
+            .await?;
         self.guard.renewed(sent, self.settings.deadline);
         self.see(&written);
         Ok(true)
@@ -118,20 +145,31 @@ impl Claim {
     /// Gives the Lease up, so that the next holder need not wait.
     pub(crate) async fn release(&mut self) -> Result<(), kube::Error> {
         self.guard.revoke();
-        let Some(mut lease) = self.api.get_opt(&self.settings.name).await? else { return Ok(()) };
+        let Some(mut lease) = self.api.get_opt(&self.settings.name).await? else {
+            return Ok(());
+        };
         let spec = lease.spec.get_or_insert_default();
         if spec.holder_identity.as_deref() != Some(&self.settings.identity) {
             return Ok(());
         }
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        self.api.replace(&self.settings.name, &PostParams::default(), &lease).await.map(drop)
+        self.api
+            .replace(&self.settings.name, &PostParams::default(), &lease)
+            .await
+            .map(drop)
     }
 
     pub(crate) fn describe(&self) -> String {
         match &self.seen {
-            Some(seen) => format!("{}/{} held by {}", self.settings.namespace, self.settings.name, seen.holder),
-            None => format!("{}/{} not read yet", self.settings.namespace, self.settings.name),
+            Some(seen) => format!(
+                "{}/{} held by {}",
+                self.settings.namespace, self.settings.name, seen.holder
+            ),
+            None => format!(
+                "{}/{} not read yet",
+                self.settings.namespace, self.settings.name
+            ),
         }
     }
 
@@ -144,14 +182,28 @@ impl Claim {
             _ => self.guard.elapsed(),
         };
         let holder = spec.holder_identity.unwrap_or_default();
-        let seen = Seen { holder, version, duration: Duration::from_secs(seconds), at };
+        let seen = Seen {
+            holder,
+            version,
+            duration: Duration::from_secs(seconds),
+            at,
+        };
         self.seen = Some(seen.clone());
         seen
     }
 
     fn fresh(&self) -> Lease {
-        let metadata = ObjectMeta { name: Some(self.settings.name.clone()), ..ObjectMeta::default() };
-        self.held(Lease { metadata, spec: None }, Move::Take)
+        let metadata = ObjectMeta {
+            name: Some(self.settings.name.clone()),
+            ..ObjectMeta::default()
+        };
+        self.held(
+            Lease {
+                metadata,
+                spec: None,
+            },
+            Move::Take,
+        )
     }
 
     fn held(&self, mut lease: Lease, what: Move) -> Lease {
@@ -162,7 +214,11 @@ impl Claim {
             holder_identity: Some(self.settings.identity.clone()),
             lease_duration_seconds: i32::try_from(self.settings.duration.as_secs()).ok(),
             renew_time: Some(MicroTime(now)),
-            acquire_time: if taken { Some(MicroTime(now)) } else { before.acquire_time },
+            acquire_time: if taken {
+                Some(MicroTime(now))
+            } else {
+                before.acquire_time
+            },
             lease_transitions: Some(before.lease_transitions.unwrap_or(0) + i32::from(taken)),
             ..before
         });
@@ -204,19 +260,27 @@ mod tests {
     use rstest::rstest;
 
     #[rstest] //                      holder   age fellow         so
-    #[case::ours_is_renewed(          "me",    99, None,          Move::Renew)]
-    #[case::a_free_one_is_taken(      "",      0,  None,          Move::Take)]
-    #[case::a_live_one_is_waited_for( "you",   14, None,          Move::Wait)]
-    #[case::a_dead_one_is_taken(      "you",   15, None,          Move::Take)]
-    #[case::a_fellows_is_taken(       "p/you", 1,  Some("p/"),    Move::Take)]
-    #[case::a_strangers_is_not(       "you",   1,  Some("p/"),    Move::Wait)]
-    fn rule(#[case] holder: &str, #[case] age: u64, #[case] fellow: Option<&str>, #[case] so: Move) {
+    #[case::ours_is_renewed("me", 99, None, Move::Renew)]
+    #[case::a_free_one_is_taken("", 0, None, Move::Take)]
+    #[case::a_live_one_is_waited_for("you", 14, None, Move::Wait)]
+    #[case::a_dead_one_is_taken("you", 15, None, Move::Take)]
+    #[case::a_fellows_is_taken("p/you", 1, Some("p/"), Move::Take)]
+    #[case::a_strangers_is_not("you", 1, Some("p/"), Move::Wait)]
+    fn rule(
+        #[case] holder: &str,
+        #[case] age: u64,
+        #[case] fellow: Option<&str>,
+        #[case] so: Move,
+    ) {
         let seen = Seen {
             holder: holder.into(),
             version: "1".into(),
             duration: Duration::from_secs(15),
             at: Duration::from_secs(100),
         };
-        assert_eq!(judge(&seen, "me", fellow, Duration::from_secs(100 + age)), so);
+        assert_eq!(
+            judge(&seen, "me", fellow, Duration::from_secs(100 + age)),
+            so
+        );
     }
 }

@@ -160,26 +160,102 @@ impl Metrics {
     /// `_total` is added to counters by the encoder.
     fn register(&self) {
         let mut r = self.registry.lock();
-        r.register("pontoon_reconcile", "Passes by how they ended", self.passes.clone());
-        r.register("pontoon_reconcile_seconds", "Duration of a pass", self.pass_seconds.clone());
-        r.register("pontoon_queue_depth", "Objects waiting for a pass", self.queue_depth.clone());
-        r.register("pontoon_queue_oldest_milliseconds", "Age of the oldest waiting object", self.queue_oldest_ms.clone());
-        r.register("pontoon_passes_in_flight", "Passes under way", self.passes_in_flight.clone());
-        r.register("pontoon_backing_off_objects", "Objects that failed and wait", self.backing_off.clone());
-        r.register("pontoon_panics", "Passes that panicked", self.panics.clone());
-        r.register("pontoon_api_calls", "Kubernetes API calls by verb and result", self.api_calls.clone());
-        r.register("pontoon_api_calls_in_flight", "Kubernetes API calls under way", self.api_in_flight.clone());
+        r.register(
+            "pontoon_reconcile",
+            "Passes by how they ended",
+            self.passes.clone(),
+        );
+        r.register(
+            "pontoon_reconcile_seconds",
+            "Duration of a pass",
+            self.pass_seconds.clone(),
+        );
+        r.register(
+            "pontoon_queue_depth",
+            "Objects waiting for a pass",
+            self.queue_depth.clone(),
+        );
+        r.register(
+            "pontoon_queue_oldest_milliseconds",
+            "Age of the oldest waiting object",
+            self.queue_oldest_ms.clone(),
+        );
+        r.register(
+            "pontoon_passes_in_flight",
+            "Passes under way",
+            self.passes_in_flight.clone(),
+        );
+        r.register(
+            "pontoon_backing_off_objects",
+            "Objects that failed and wait",
+            self.backing_off.clone(),
+        );
+        r.register(
+            "pontoon_panics",
+            "Passes that panicked",
+            self.panics.clone(),
+        );
+        r.register(
+            "pontoon_api_calls",
+            "Kubernetes API calls by verb and result",
+            self.api_calls.clone(),
+        );
+        r.register(
+            "pontoon_api_calls_in_flight",
+            "Kubernetes API calls under way",
+            self.api_in_flight.clone(),
+        );
         r.register("pontoon_watches", "Watches held", self.watches.clone());
-        r.register("pontoon_watch_lag", "Readers that fell behind", self.watch_lag.clone());
-        r.register("pontoon_watch_restarts", "Watches started anew", self.watch_restarts.clone());
-        r.register("pontoon_malformed_objects", "Objects that could not be read", self.malformed.clone());
-        r.register("pontoon_cache_bytes", "Bytes of cached objects", self.cache_bytes.clone());
-        r.register("pontoon_events_dropped", "Events dropped for want of room", self.events_dropped.clone());
-        r.register("pontoon_leader", "1 while this process leads", self.leader.clone());
-        r.register("controller_runtime_reconcile", "Passes by result", self.cr_total.clone());
-        r.register("controller_runtime_reconcile_errors", "Passes that failed", self.cr_errors.clone());
-        r.register("controller_runtime_reconcile_time_seconds", "Duration of a pass", self.cr_seconds.clone());
-        r.register("controller_runtime_active_workers", "Passes under way", self.cr_workers.clone());
+        r.register(
+            "pontoon_watch_lag",
+            "Readers that fell behind",
+            self.watch_lag.clone(),
+        );
+        r.register(
+            "pontoon_watch_restarts",
+            "Watches started anew",
+            self.watch_restarts.clone(),
+        );
+        r.register(
+            "pontoon_malformed_objects",
+            "Objects that could not be read",
+            self.malformed.clone(),
+        );
+        r.register(
+            "pontoon_cache_bytes",
+            "Bytes of cached objects",
+            self.cache_bytes.clone(),
+        );
+        r.register(
+            "pontoon_events_dropped",
+            "Events dropped for want of room",
+            self.events_dropped.clone(),
+        );
+        r.register(
+            "pontoon_leader",
+            "1 while this process leads",
+            self.leader.clone(),
+        );
+        r.register(
+            "controller_runtime_reconcile",
+            "Passes by result",
+            self.cr_total.clone(),
+        );
+        r.register(
+            "controller_runtime_reconcile_errors",
+            "Passes that failed",
+            self.cr_errors.clone(),
+        );
+        r.register(
+            "controller_runtime_reconcile_time_seconds",
+            "Duration of a pass",
+            self.cr_seconds.clone(),
+        );
+        r.register(
+            "controller_runtime_active_workers",
+            "Passes under way",
+            self.cr_workers.clone(),
+        );
     }
 
     /// Lets a feature register series of its own; inherited names stay as they are.

@@ -113,7 +113,10 @@ impl Pass {
     /// Removes an annotation that has done its work.
     pub async fn drop_annotation(&mut self, annotation: &str) -> Result<(), ApiError> {
         self.edit_metadata("remove annotation from", |metadata| {
-            let held = metadata.annotations.as_ref().is_some_and(|all| all.contains_key(annotation));
+            let held = metadata
+                .annotations
+                .as_ref()
+                .is_some_and(|all| all.contains_key(annotation));
             held.then(|| json!({"annotations": {annotation: null}}))
         })
         .await
@@ -121,7 +124,10 @@ impl Pass {
 
     /// Writes status once, at the end, and only if it differs from what the object has.
     /// After another write of this pass it does nothing: the next pass starts from that.
-    pub async fn write_status<S: Serialize + DeserializeOwned>(&mut self, status: &S) -> Result<bool, ApiError> {
+    pub async fn write_status<S: Serialize + DeserializeOwned>(
+        &mut self,
+        status: &S,
+    ) -> Result<bool, ApiError> {
         if self.has_written() {
             return Ok(false);
         }
@@ -131,10 +137,17 @@ impl Pass {
 
     /// Records an intent in status before its effect; bound to the version this pass has read, so
     /// that it never hides news. End the pass with `Again` when it answers [`Recorded::Now`].
-    pub async fn write_intent<S: Serialize + DeserializeOwned>(&mut self, status: &S) -> Result<Recorded, ApiError> {
+    pub async fn write_intent<S: Serialize + DeserializeOwned>(
+        &mut self,
+        status: &S,
+    ) -> Result<Recorded, ApiError> {
         let object = self.object.clone();
         let bound = Bound::Version(object.uid(), object.version());
-        Ok(if self.patch_status(status, bound).await? { Recorded::Now } else { Recorded::Already })
+        Ok(if self.patch_status(status, bound).await? {
+            Recorded::Now
+        } else {
+            Recorded::Already
+        })
     }
 
     /// Tells of something on the object, once per transition.
@@ -144,7 +157,9 @@ impl Pass {
 
     /// Waits for an outside limiter without holding a place among the running passes.
     pub async fn outside<T>(&mut self, wait: impl Future<Output = T> + Send) -> T {
-        let Ok(parked) = self.slot.parking.clone().try_acquire_owned() else { return wait.await };
+        let Ok(parked) = self.slot.parking.clone().try_acquire_owned() else {
+            return wait.await;
+        };
         self.slot.held = None;
         let value = wait.await;
         self.slot.held = self.slot.slots.clone().acquire_owned().await.ok();
@@ -157,19 +172,43 @@ impl Pass {
         reference(&self.kind, &self.object)
     }
 
-    async fn patch_status<S: Serialize + DeserializeOwned>(&mut self, status: &S, bound: Bound<'_>) -> Result<bool, ApiError> {
+    async fn patch_status<S: Serialize + DeserializeOwned>(
+        &mut self,
+        status: &S,
+        bound: Bound<'_>,
+    ) -> Result<bool, ApiError> {
         let what = format!("write status of {} {}", self.kind.kind, self.key());
-        let unreadable = |error: &dyn std::fmt::Display| ApiError::Unreadable { what: what.clone(), message: error.to_string() };
+        let unreadable = |error: &dyn std::fmt::Display| ApiError::Unreadable {
+            what: what.clone(),
+            message: error.to_string(),
+        };
         let new = serde_json::to_value(status).map_err(|error| unreadable(&error))?;
-        let old: Value = self.object.parse(&self.kind).map_err(|error| unreadable(&error))?;
+        let old: Value = self
+            .object
+            .parse(&self.kind)
+            .map_err(|error| unreadable(&error))?;
         // What our type knows of the old status is ours to remove; the rest is others'.
-        let ours = old.get("status").and_then(|old| serde_json::to_value(S::deserialize(old).ok()?).ok());
-        let Some(body) = patch::status_patch(old.get("status"), ours.as_ref(), &new, bound) else { return Ok(false) };
+        let ours = old
+            .get("status")
+            .and_then(|old| serde_json::to_value(S::deserialize(old).ok()?).ok());
+        let Some(body) = patch::status_patch(old.get("status"), ours.as_ref(), &new, bound) else {
+            return Ok(false);
+        };
         let path = format!("{}/status", self.kind.path(self.key()));
         let text = match patch::patch(&self.client, &path, what.clone(), Form::Json, &body).await {
             // A failed test of the patch answers Invalid: the object is another, or newer.
-            Err(ApiError::Answer { what, code: 422, message, .. }) if message.contains("test") => {
-                return Err(ApiError::Answer { what, code: 409, reason: "Conflict".into(), message });
+            Err(ApiError::Answer {
+                what,
+                code: 422,
+                message,
+                ..
+            }) if message.contains("test") => {
+                return Err(ApiError::Answer {
+                    what,
+                    code: 409,
+                    reason: "Conflict".into(),
+                    message,
+                });
             }
             other => other?,
         };
@@ -187,18 +226,35 @@ impl Pass {
         let mut seen = self.object.clone();
         let mut tries = 0;
         loop {
-            let Some(mut metadata) = edit(&seen.metadata()) else { return Ok(()) };
+            let Some(mut metadata) = edit(&seen.metadata()) else {
+                return Ok(());
+            };
             metadata["resourceVersion"] = json!(seen.version().to_string());
             let what = format!("{verb} {} {}", self.kind.kind, self.key());
-            match patch::patch(&self.client, &path, what, Form::Merge, &json!({"metadata": metadata})).await {
+            match patch::patch(
+                &self.client,
+                &path,
+                what,
+                Form::Merge,
+                &json!({"metadata": metadata}),
+            )
+            .await
+            {
                 Ok(text) => {
                     self.learn(&text);
                     // Our own edit is no news to us, unless somebody else's came with it.
                     let alone = seen.wish() == self.object.wish();
-                    self.wish = self.written.as_ref().filter(|_| alone).map(|now| now.wish());
+                    self.wish = match &self.written {
+                        // It went with its last finalizer: what the cache still holds is past.
+                        Some(now) if is_gone(now) => {
+                            self.watch.store().get(self.key()).map(|held| held.wish())
+                        }
+                        Some(now) if alone => Some(now.wish()),
+                        Some(_) | None => None,
+                    };
                     return Ok(());
                 }
-                Err(error) if error.class() == Class::Conflict && tries < TRIES => tries += 1,
+                Err(error) if error.class() == Class::Stale && tries < TRIES => tries += 1,
                 Err(error) => return Err(error),
             }
             let text = patch::get(&self.client, &self.kind, self.object.key()).await?;
@@ -217,11 +273,22 @@ impl Pass {
     }
 
     fn read(&self, text: &str) -> Result<Stored, ApiError> {
-        Stored::read(&self.kind, text, &self.watch.key().projection).map_err(|error| ApiError::Unreadable {
-            what: format!("read {} {}", self.kind.kind, self.key()),
-            message: error.to_string(),
+        Stored::read(&self.kind, text, &self.watch.key().projection).map_err(|error| {
+            ApiError::Unreadable {
+                what: format!("read {} {}", self.kind.kind, self.key()),
+                message: error.to_string(),
+            }
         })
     }
+}
+
+/// Whether the answer to an edit tells of an object that the edit has let go.
+fn is_gone(answer: &Stored) -> bool {
+    answer.is_deleting()
+        && answer
+            .metadata()
+            .finalizers
+            .is_none_or(|held| held.is_empty())
 }
 
 pub(crate) fn reference(kind: &Kind, object: &Stored) -> ObjectReference {

@@ -27,14 +27,26 @@ impl Form {
 }
 
 /// Sends one patch and returns the object's text as the server now has it.
-pub(crate) async fn patch(client: &Client, path: &str, what: String, form: Form, body: &Value) -> Result<String, ApiError> {
+pub(crate) async fn patch(
+    client: &Client,
+    path: &str,
+    what: String,
+    form: Form,
+    body: &Value,
+) -> Result<String, ApiError> {
     let request = Request::patch(path)
         .header(header::CONTENT_TYPE, form.media())
         .header(header::ACCEPT, "application/json")
         .body(body.to_string().into_bytes());
-    let request = request.map_err(|error| ApiError::Unreadable { what: what.clone(), message: error.to_string() })?;
+    let request = request.map_err(|error| ApiError::Unreadable {
+        what: what.clone(),
+        message: error.to_string(),
+    })?;
     kill_point("before-write");
-    let answer = client.request_text(request).await.map_err(|error| ApiError::classify(what, error));
+    let answer = client
+        .request_text(request)
+        .await
+        .map_err(|error| ApiError::classify(what, error));
     kill_point("after-write");
     answer
 }
@@ -42,9 +54,17 @@ pub(crate) async fn patch(client: &Client, path: &str, what: String, form: Form,
 /// Reads one object's text.
 pub(crate) async fn get(client: &Client, kind: &Kind, key: &ObjectKey) -> Result<String, ApiError> {
     let what = format!("get {} {key}", kind.kind);
-    let request = Request::get(kind.path(key)).header(header::ACCEPT, "application/json").body(Vec::new());
-    let request = request.map_err(|error| ApiError::Unreadable { what: what.clone(), message: error.to_string() })?;
-    client.request_text(request).await.map_err(|error| ApiError::classify(what, error))
+    let request = Request::get(kind.path(key))
+        .header(header::ACCEPT, "application/json")
+        .body(Vec::new());
+    let request = request.map_err(|error| ApiError::Unreadable {
+        what: what.clone(),
+        message: error.to_string(),
+    })?;
+    client
+        .request_text(request)
+        .await
+        .map_err(|error| ApiError::classify(what, error))
 }
 
 /// What a status patch is bound to.
@@ -60,9 +80,16 @@ pub(crate) enum Bound<'a> {
 ///
 /// Only top-level fields that differ are sent, and only those of `ours` are removed, so that fields
 /// others keep there survive.
-pub(crate) fn status_patch(old: Option<&Value>, ours: Option<&Value>, new: &Value, bound: Bound<'_>) -> Option<Value> {
+pub(crate) fn status_patch(
+    old: Option<&Value>,
+    ours: Option<&Value>,
+    new: &Value,
+    bound: Bound<'_>,
+) -> Option<Value> {
     let mut steps = vec![match bound {
-        Bound::Uid(uid) | Bound::Version(uid, _) => json!({"op": "test", "path": "/metadata/uid", "value": uid}),
+        Bound::Uid(uid) | Bound::Version(uid, _) => {
+            json!({"op": "test", "path": "/metadata/uid", "value": uid})
+        }
     }];
     if let Bound::Version(_, version) = bound {
         steps.push(json!({"op": "test", "path": "/metadata/resourceVersion", "value": version.to_string()}));
@@ -75,9 +102,15 @@ pub(crate) fn status_patch(old: Option<&Value>, ours: Option<&Value>, new: &Valu
                     steps.push(json!({"op": "add", "path": format!("/status/{}", pointer(field)), "value": value}));
                 }
             }
-            for field in ours.and_then(Value::as_object).into_iter().flat_map(serde_json::Map::keys) {
+            for field in ours
+                .and_then(Value::as_object)
+                .into_iter()
+                .flat_map(serde_json::Map::keys)
+            {
                 if !new.contains_key(field) && old.contains_key(field) {
-                    steps.push(json!({"op": "remove", "path": format!("/status/{}", pointer(field))}));
+                    steps.push(
+                        json!({"op": "remove", "path": format!("/status/{}", pointer(field))}),
+                    );
                 }
             }
         }
@@ -101,7 +134,10 @@ mod tests {
     #[test]
     fn an_equal_status_is_no_patch() {
         let status = json!({"phase": "x"});
-        assert_eq!(status_patch(Some(&status), Some(&status), &status, BOUND), None);
+        assert_eq!(
+            status_patch(Some(&status), Some(&status), &status, BOUND),
+            None
+        );
         assert_eq!(status_patch(None, None, &json!({}), BOUND), None);
     }
 
@@ -109,7 +145,13 @@ mod tests {
     fn only_what_differs_is_sent_and_foreign_fields_stay() {
         let old = json!({"phase": "x", "theirs": 1, "same": true});
         let ours = json!({"phase": "x", "same": true});
-        let patch = status_patch(Some(&old), Some(&ours), &json!({"phase": "y", "same": true}), BOUND).unwrap();
+        let patch = status_patch(
+            Some(&old),
+            Some(&ours),
+            &json!({"phase": "y", "same": true}),
+            BOUND,
+        )
+        .unwrap();
         assert_eq!(
             patch,
             json!([{"op": "test", "path": "/metadata/uid", "value": "u"},
@@ -128,7 +170,10 @@ mod tests {
     #[test]
     fn an_intent_is_bound_to_the_version() {
         let patch = status_patch(None, None, &json!({"a/b": 1}), Bound::Version("u", 7)).unwrap();
-        assert_eq!(patch[1], json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"}));
+        assert_eq!(
+            patch[1],
+            json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"})
+        );
         assert_eq!(patch[2]["path"], "/status");
     }
 }

@@ -40,8 +40,12 @@ pub(crate) async fn observe(pass: &mut Pass, paused: bool) -> Result<Option<Prog
         return Ok(None);
     }
     let now = pass.clock().now();
-    let mut conditions = Conditions::new(&object.status.conditions, object.metadata.generation, now);
-    let reason = Reason::new(REASON, format!("nothing is done for this object until the annotation {PAUSED} is removed"));
+    let mut conditions =
+        Conditions::new(&object.status.conditions, object.metadata.generation, now);
+    let reason = Reason::new(
+        REASON,
+        format!("nothing is done for this object until the annotation {PAUSED} is removed"),
+    );
     if paused {
         conditions.yes(CONDITION, &reason);
     } else {
@@ -49,5 +53,9 @@ pub(crate) async fn observe(pass: &mut Pass, paused: bool) -> Result<Option<Prog
     }
     let (conditions, _) = conditions.into_parts();
     pass.write_status(&Status { conditions }).await?;
-    Ok(Some(if paused { Progress::Blocked { reason } } else { Progress::Again }))
+    Ok(Some(if paused {
+        Progress::Blocked { reason }
+    } else {
+        Progress::Again
+    }))
 }

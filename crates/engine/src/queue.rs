@@ -39,11 +39,16 @@ impl Cause {
 /// so neither starves behind a flood of user changes.
 const TURNS: u8 = 16;
 
+/// Passes over one object begin at least this far apart, so that a flood of edits is a few passes.
+const BREATH: Duration = Duration::from_millis(100);
+
 /// How an object's pass ended, as far as the queue cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// Run again now, for this cause.
-    Now(Cause),
+    /// It wrote what the next pass acts on: run that at once.
+    Again,
+    /// There is news of it already, for this cause.
+    News(Cause),
     /// All well: again after this long.
     After(Duration, Cause),
     /// It failed: back off.
@@ -60,8 +65,10 @@ struct Entry {
     /// When the timer rings, for which cause; its key in `timers`.
     timer: Option<(Duration, u64, Cause)>,
     failures: u32,
-    /// No followed change runs before this, while it fails.
+    /// No change runs before this, but for the user's own while it fails.
     earliest: Duration,
+    /// When its last pass began.
+    began: Option<Duration>,
 }
 
 /// The queue of one controller.
@@ -110,13 +117,26 @@ impl Queue {
             entry.failures = 0;
             self.failing -= 1;
         }
+        let breath = entry.began.map_or(Duration::ZERO, |began| began + BREATH);
         if entry.running {
             entry.again = Some(entry.again.map_or(cause, |before| before.min(cause)));
+        } else if entry.waiting.is_some() {
+            self.make_ready(key, cause, now); // at most raised in priority
+        } else if cause == Cause::Resync && entry.timer.is_some() {
+            // Its own time comes: a second look now would be a second look.
         } else if cause == Cause::Followed && entry.failures > 0 && now < entry.earliest {
             let at = entry.earliest; // in back-off: sooner than planned, but not at once
             self.set_timer(key, at, Cause::Followed);
-        } else if cause == Cause::Resync && entry.timer.is_some() {
-            // Its own time comes: a second look now would be a second look.
+        } else if now < breath {
+            let before = entry
+                .timer
+                .filter(|(at, ..)| *at <= breath)
+                .map(|(.., before)| before);
+            self.set_timer(
+                key,
+                breath,
+                before.map_or(cause, |before| before.min(cause)),
+            );
         } else {
             self.make_ready(key, cause, now);
         }
@@ -128,14 +148,21 @@ impl Queue {
         let cause = self.choose()?;
         loop {
             let key = self.ready[cause as usize].pop_front()?;
-            let Some(entry) = self.entries.get_mut(&key) else { continue };
+            let Some(entry) = self.entries.get_mut(&key) else {
+                continue;
+            };
             match entry.waiting {
                 Some((waits_for, since)) if waits_for == cause => {
                     entry.waiting = None;
                     entry.running = true;
+                    entry.began = Some(now);
                     self.depth[cause as usize] -= 1;
                     self.stop_timer(&key);
-                    return Some(Taken { key, cause, waited: now.saturating_sub(since) });
+                    return Some(Taken {
+                        key,
+                        cause,
+                        waited: now.saturating_sub(since),
+                    });
                 }
                 // Moved to another priority since; that copy counts.
                 _ => {}
@@ -145,7 +172,9 @@ impl Queue {
 
     /// The pass over `key` has ended. `random` in 0..1 spreads the back-off.
     pub(crate) fn finish(&mut self, key: &ObjectKey, next: Next, now: Duration, random: f64) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
         entry.running = false;
         let again = entry.again.take();
         let failed = next == Next::Failed;
@@ -163,7 +192,8 @@ impl Queue {
             entry.failures = 0;
         }
         match next {
-            Next::Now(cause) => self.make_ready(key, cause, now),
+            Next::Again => self.make_ready(key, Cause::User, now),
+            Next::News(cause) => self.add(key, cause, now),
             Next::After(delay, cause) => self.set_timer(key, now + delay, cause),
             Next::Failed => {}
         }
@@ -174,7 +204,9 @@ impl Queue {
 
     /// The object is gone: nothing of it stays, unless it was asked for again meanwhile.
     pub(crate) fn forget(&mut self, key: &ObjectKey, now: Duration) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
         entry.running = false;
         let again = entry.again.take();
         if entry.failures > 0 {
@@ -189,9 +221,14 @@ impl Queue {
 
     /// Everything that ran was dropped: it runs again.
     pub(crate) fn interrupted(&mut self, now: Duration) {
-        let running: Vec<_> = self.entries.iter().filter(|(_, e)| e.running).map(|(k, _)| k.clone()).collect();
+        let running: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, e)| e.running)
+            .map(|(k, _)| k.clone())
+            .collect();
         for key in running {
-            self.finish(&key, Next::Now(Cause::Followed), now, 0.0);
+            self.finish(&key, Next::Again, now, 0.0);
         }
     }
 
@@ -213,7 +250,9 @@ impl Queue {
     /// How long the longest-waiting object of all has waited.
     pub(crate) fn oldest(&self, now: Duration) -> Duration {
         let fronts = self.ready.iter().filter_map(|ready| ready.front());
-        let since = fronts.filter_map(|key| self.entries.get(key)?.waiting.map(|(_, since)| since)).min();
+        let since = fronts
+            .filter_map(|key| self.entries.get(key)?.waiting.map(|(_, since)| since))
+            .min();
         since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
 
@@ -229,7 +268,9 @@ impl Queue {
             1..=3 => [Cause::Followed, Cause::User, Cause::Resync],
             _ => Cause::ALL,
         };
-        order.into_iter().find(|cause| self.depth[*cause as usize] > 0)
+        order
+            .into_iter()
+            .find(|cause| self.depth[*cause as usize] > 0)
     }
 
     fn make_ready(&mut self, key: &ObjectKey, cause: Cause, now: Duration) {
@@ -247,7 +288,9 @@ impl Queue {
     }
 
     fn set_timer(&mut self, key: &ObjectKey, at: Duration, cause: Cause) {
-        let Some(entry) = self.entries.get_mut(key) else { return };
+        let Some(entry) = self.entries.get_mut(key) else {
+            return;
+        };
         if let Some((before, stamp, _)) = entry.timer {
             self.timers.remove(&(before, stamp));
         }
@@ -257,7 +300,11 @@ impl Queue {
     }
 
     fn stop_timer(&mut self, key: &ObjectKey) {
-        if let Some((at, stamp, _)) = self.entries.get_mut(key).and_then(|entry| entry.timer.take()) {
+        if let Some((at, stamp, _)) = self
+            .entries
+            .get_mut(key)
+            .and_then(|entry| entry.timer.take())
+        {
             self.timers.remove(&(at, stamp));
         }
     }
@@ -268,7 +315,10 @@ impl Queue {
                 return;
             }
             let key = first.remove();
-            let timer = self.entries.get_mut(&key).and_then(|entry| entry.timer.take());
+            let timer = self
+                .entries
+                .get_mut(&key)
+                .and_then(|entry| entry.timer.take());
             if let Some((_, _, cause)) = timer {
                 self.make_ready(&key, cause, now);
             }
@@ -287,7 +337,11 @@ mod tests {
     }
 
     fn queue() -> Queue {
-        Queue::new(Backoff { first: secs(1), cap: secs(60), jitter: 0.0 })
+        Queue::new(Backoff {
+            first: secs(1),
+            cap: secs(60),
+            jitter: 0.0,
+        })
     }
 
     fn key(n: usize) -> ObjectKey {
@@ -358,7 +412,10 @@ mod tests {
             assert_eq!(take(&mut q, now), Some(key(1)));
             q.finish(&key(1), Next::Failed, now, 0.5);
             now += secs(wait);
-            assert_eq!(take(&mut q, now.saturating_sub(Duration::from_millis(1))), None);
+            assert_eq!(
+                take(&mut q, now.saturating_sub(Duration::from_millis(1))),
+                None
+            );
         }
         assert_eq!((q.failing(), q.entries[&key(1)].failures), (1, 8));
         q.add(&key(1), Cause::User, now);
@@ -379,6 +436,35 @@ mod tests {
         q.add(&key(1), Cause::Followed, failed_at);
         assert_eq!(take(&mut q, failed_at), None);
         assert_eq!(take(&mut q, failed_at + secs(1)), Some(key(1)));
+    }
+
+    #[test]
+    fn a_flood_of_edits_is_a_few_passes() {
+        let mut q = queue();
+        let mut passes = 0;
+        for ms in 0..1000 {
+            let now = Duration::from_millis(ms);
+            q.add(&key(1), Cause::User, now);
+            if let Some(taken) = q.take(now) {
+                passes += 1;
+                q.finish(&taken.key, Next::After(secs(300), Cause::Resync), now, 0.5);
+            }
+        }
+        assert!((9..=11).contains(&passes), "{passes} passes");
+        assert_eq!(
+            take(&mut q, secs(2)),
+            Some(key(1)),
+            "the last edit has its pass too"
+        );
+    }
+
+    #[test]
+    fn what_a_pass_wrote_for_the_next_one_runs_at_once() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        q.take(secs(0)).unwrap();
+        q.finish(&key(1), Next::Again, secs(0), 0.5);
+        assert_eq!(take(&mut q, secs(0)), Some(key(1)));
     }
 
     #[test]
@@ -417,12 +503,19 @@ mod tests {
     }
 
     fn any_act() -> impl Strategy<Value = Act> {
-        let cause = || prop_oneof![Just(Cause::User), Just(Cause::Followed), Just(Cause::Resync)];
+        let cause = || {
+            prop_oneof![
+                Just(Cause::User),
+                Just(Cause::Followed),
+                Just(Cause::Resync)
+            ]
+        };
         prop_oneof![
             4 => (0..6_usize, cause()).prop_map(|(n, c)| Act::Add(n, c)),
             4 => Just(Act::Take),
             2 => prop_oneof![
-                cause().prop_map(Next::Now),
+                Just(Next::Again),
+                cause().prop_map(Next::News),
                 (0..50_u64, cause()).prop_map(|(s, c)| Next::After(secs(s), c)),
                 Just(Next::Failed)
             ].prop_map(Act::Finish),
@@ -460,7 +553,7 @@ mod tests {
                 let failing = q.entries.values().filter(|e| e.failures > 0).count();
                 prop_assert_eq!(q.failing(), failing);
             }
-            for k in running { q.finish(&k, Next::Now(Cause::Resync), now, 0.5); wanted.insert(k); }
+            for k in running { q.finish(&k, Next::Again, now, 0.5); wanted.insert(k); }
             let served: HashSet<_> = std::iter::from_fn(|| q.take(now + secs(1000))).map(|t| t.key).collect();
             prop_assert!(wanted.is_subset(&served), "{:?} never came", wanted.difference(&served));
         }

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use axum::http::StatusCode;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
-use k8s_openapi::api::authorization::v1::{NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec};
+use k8s_openapi::api::authorization::v1::{
+    NonResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec,
+};
 use kernel::SharedClock;
 use kube::Client;
 use kube::api::{Api, PostParams};
@@ -26,7 +28,11 @@ pub(crate) struct Reviewer {
 
 impl Reviewer {
     pub(crate) fn new(client: Client, clock: SharedClock) -> Self {
-        Self { client, clock, answers: Mutex::default() }
+        Self {
+            client,
+            clock,
+            answers: Mutex::default(),
+        }
     }
 
     pub(crate) async fn may_read_metrics(&self, token: Option<&str>) -> Result<(), StatusCode> {
@@ -52,10 +58,15 @@ impl Reviewer {
 
     async fn ask(&self, token: &str) -> Result<Result<(), StatusCode>, kube::Error> {
         let review = TokenReview {
-            spec: TokenReviewSpec { token: Some(token.to_owned()), ..TokenReviewSpec::default() },
+            spec: TokenReviewSpec {
+                token: Some(token.to_owned()),
+                ..TokenReviewSpec::default()
+            },
             ..TokenReview::default()
         };
-        let review = Api::<TokenReview>::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        let review = Api::<TokenReview>::all(self.client.clone())
+            .create(&PostParams::default(), &review)
+            .await?;
         let status = review.status.unwrap_or_default();
         let Some(user) = status.user.filter(|_| status.authenticated == Some(true)) else {
             return Ok(Err(StatusCode::UNAUTHORIZED));
@@ -74,8 +85,14 @@ impl Reviewer {
             },
             ..SubjectAccessReview::default()
         };
-        let review = Api::<SubjectAccessReview>::all(self.client.clone()).create(&PostParams::default(), &review).await?;
+        let review = Api::<SubjectAccessReview>::all(self.client.clone())
+            .create(&PostParams::default(), &review)
+            .await?;
         let allowed = review.status.is_some_and(|status| status.allowed);
-        Ok(if allowed { Ok(()) } else { Err(StatusCode::FORBIDDEN) })
+        Ok(if allowed {
+            Ok(())
+        } else {
+            Err(StatusCode::FORBIDDEN)
+        })
     }
 }

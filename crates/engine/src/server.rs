@@ -44,11 +44,17 @@ pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
         _ if text.starts_with(':') => format!("0.0.0.0{text}"),
         _ => text.to_owned(),
     };
-    full.parse().map(Some).map_err(|_| format!("{text:?} is no address; write <ip>:<port>, :<port>, or 0 for none"))
+    full.parse()
+        .map(Some)
+        .map_err(|_| format!("{text:?} is no address; write <ip>:<port>, :<port>, or 0 for none"))
 }
 
 /// Serves `/healthz` and `/readyz`.
-pub(crate) async fn probes(address: SocketAddr, readiness: Arc<dyn Readiness>, tasks: &Tasks) -> Result<(), ListenError> {
+pub(crate) async fn probes(
+    address: SocketAddr,
+    readiness: Arc<dyn Readiness>,
+    tasks: &Tasks,
+) -> Result<(), ListenError> {
     let router = Router::new()
         .route("/healthz", get(|| async { "ok" }))
         .route("/livez", get(|| async { "ok" }))
@@ -58,9 +64,16 @@ pub(crate) async fn probes(address: SocketAddr, readiness: Arc<dyn Readiness>, t
 }
 
 /// Serves `/metrics`, guarded by TLS and the cluster's own access rules if `secure`.
-pub(crate) async fn metrics(address: SocketAddr, metrics: Metrics, secure: Option<Secure>, tasks: &Tasks) -> Result<(), ListenError> {
+pub(crate) async fn metrics(
+    address: SocketAddr,
+    metrics: Metrics,
+    secure: Option<Secure>,
+    tasks: &Tasks,
+) -> Result<(), ListenError> {
     let reviewer = secure.as_ref().map(|secure| secure.reviewer.clone());
-    let router = Router::new().route("/metrics", get(text)).with_state((metrics, reviewer));
+    let router = Router::new()
+        .route("/metrics", get(text))
+        .with_state((metrics, reviewer));
     let acceptor = secure.map(|secure| secure.acceptor);
     serve("metrics-bind-address", address, router, acceptor, tasks).await
 }
@@ -71,7 +84,10 @@ pub(crate) struct Secure {
     pub(crate) reviewer: Arc<Reviewer>,
 }
 
-async fn readyz(State(readiness): State<Arc<dyn Readiness>>, Query(query): Query<Vec<(String, String)>>) -> String {
+async fn readyz(
+    State(readiness): State<Arc<dyn Readiness>>,
+    Query(query): Query<Vec<(String, String)>>,
+) -> String {
     if !query.iter().any(|(name, _)| name == "verbose") {
         return "ok".to_owned();
     }
@@ -85,27 +101,54 @@ async fn readyz(State(readiness): State<Arc<dyn Readiness>>, Query(query): Query
     lines.join("\n")
 }
 
-async fn text(State((metrics, reviewer)): State<(Metrics, Option<Arc<Reviewer>>)>, headers: HeaderMap) -> impl IntoResponse {
-    let token = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
+async fn text(
+    State((metrics, reviewer)): State<(Metrics, Option<Arc<Reviewer>>)>,
+    headers: HeaderMap,
+) -> impl IntoResponse {
+    let token = headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
     if let Some(reviewer) = reviewer
         && let Err(refused) = reviewer.may_read_metrics(token).await
     {
-        return (refused, [(header::CONTENT_TYPE, "text/plain")], String::new());
+        return (
+            refused,
+            [(header::CONTENT_TYPE, "text/plain")],
+            String::new(),
+        );
     }
     let kind = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    (StatusCode::OK, [(header::CONTENT_TYPE, kind)], metrics.text())
+    (
+        StatusCode::OK,
+        [(header::CONTENT_TYPE, kind)],
+        metrics.text(),
+    )
 }
 
-async fn serve(flag: &'static str, address: SocketAddr, router: Router, tls: Option<TlsAcceptor>, tasks: &Tasks) -> Result<(), ListenError> {
+async fn serve(
+    flag: &'static str,
+    address: SocketAddr,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    tasks: &Tasks,
+) -> Result<(), ListenError> {
     let listener = TcpListener::bind(address).await;
-    let listener = listener.map_err(|source| ListenError { flag, address: address.to_string(), source })?;
+    let listener = listener.map_err(|source| ListenError {
+        flag,
+        address: address.to_string(),
+        source,
+    })?;
     tracing::info!(%address, flag, "serving");
     let connections = tasks.child();
     let room = Arc::new(Semaphore::new(CONNECTIONS));
     tasks.spawn(async move {
         loop {
-            let Ok(place) = room.clone().acquire_owned().await else { return };
-            let Ok((stream, _)) = listener.accept().await else { continue };
+            let Ok(place) = room.clone().acquire_owned().await else {
+                return;
+            };
+            let Ok((stream, _)) = listener.accept().await else {
+                continue;
+            };
             let (router, tls) = (router.clone(), tls.clone());
             connections.spawn(async move {
                 if let Err(error) = connection(stream, router, tls).await {
@@ -118,15 +161,26 @@ async fn serve(flag: &'static str, address: SocketAddr, router: Router, tls: Opt
     Ok(())
 }
 
-async fn connection(stream: TcpStream, router: Router, tls: Option<TlsAcceptor>) -> Result<(), String> {
+async fn connection(
+    stream: TcpStream,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+) -> Result<(), String> {
     let service = TowerToHyperService::new(router);
     let http = hyper::server::conn::http1::Builder::new();
     match tls {
-        None => http.serve_connection(TokioIo::new(stream), service).await.map_err(|e| e.to_string()),
+        None => http
+            .serve_connection(TokioIo::new(stream), service)
+            .await
+            .map_err(|e| e.to_string()),
         Some(tls) => {
             let stream = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
-            let stream = stream.map_err(|_| "handshake took too long")?.map_err(|e| e.to_string())?;
-            http.serve_connection(TokioIo::new(stream), service).await.map_err(|e| e.to_string())
+            let stream = stream
+                .map_err(|_| "handshake took too long")?
+                .map_err(|e| e.to_string())?;
+            http.serve_connection(TokioIo::new(stream), service)
+                .await
+                .map_err(|e| e.to_string())
         }
     }
 }
@@ -138,8 +192,14 @@ mod tests {
     #[test]
     fn addresses_are_read_as_controllers_write_them() {
         assert_eq!(parse_address("0"), Ok(None));
-        assert_eq!(parse_address(":8081"), Ok(Some("0.0.0.0:8081".parse().unwrap())));
-        assert_eq!(parse_address("127.0.0.1:9"), Ok(Some("127.0.0.1:9".parse().unwrap())));
+        assert_eq!(
+            parse_address(":8081"),
+            Ok(Some("0.0.0.0:8081".parse().unwrap()))
+        );
+        assert_eq!(
+            parse_address("127.0.0.1:9"),
+            Ok(Some("127.0.0.1:9".parse().unwrap()))
+        );
         assert!(parse_address("nope").unwrap_err().contains("<port>"));
     }
 }

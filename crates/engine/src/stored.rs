@@ -62,7 +62,8 @@ impl Stored {
         };
         let mut fields: Fields<'_> = serde_json::from_str(json).map_err(|e| broken("?", e))?;
         let metadata = fields.remove("metadata").map_or("{}", RawValue::get);
-        let mut metadata: Fields<'_> = serde_json::from_str(metadata).map_err(|e| broken("?", e))?;
+        let mut metadata: Fields<'_> =
+            serde_json::from_str(metadata).map_err(|e| broken("?", e))?;
         let text = |field: &str| {
             metadata
                 .get(field)
@@ -71,14 +72,16 @@ impl Stored {
         let name = text("name").unwrap_or_default();
         let key = ObjectKey::of(text("namespace").as_deref(), &name);
         let uid = text("uid").unwrap_or_default().into_boxed_str();
-        let version = text("resourceVersion").and_then(|v| v.parse().ok()).unwrap_or(0);
+        let version = text("resourceVersion")
+            .and_then(|v| v.parse().ok())
+            .unwrap_or(0);
         let deleting = metadata.contains_key("deletionTimestamp");
 
         let managed = metadata.remove("managedFields");
         let kept = match (projection, managed) {
-            (Projection::ManagedBy(manager), Some(all)) => Some(
-                entries_of(manager, all).map_err(|e| broken(&key.to_string(), e))?,
-            ),
+            (Projection::ManagedBy(manager), Some(all)) => {
+                Some(entries_of(manager, all).map_err(|e| broken(&key.to_string(), e))?)
+            }
             _ => None,
         };
         let wish = wish(&fields, &metadata);
@@ -87,7 +90,14 @@ impl Stored {
         }
         keep(&mut fields, projection);
         let json = write(kind, &fields, &metadata);
-        Ok(Self { key, uid, version, deleting, wish, json })
+        Ok(Self {
+            key,
+            uid,
+            version,
+            deleting,
+            wish,
+            json,
+        })
     }
 
     /// Namespace and name.
@@ -148,7 +158,10 @@ impl Stored {
 
     /// One annotation's value.
     pub fn annotation(&self, name: &str) -> Option<String> {
-        self.json.contains(name).then(|| self.metadata().annotations?.remove(name)).flatten()
+        self.json
+            .contains(name)
+            .then(|| self.metadata().annotations?.remove(name))
+            .flatten()
     }
 }
 
@@ -160,7 +173,10 @@ fn wish(fields: &Fields<'_>, metadata: &Fields<'_>) -> u64 {
         }
     }
     for (name, raw) in metadata {
-        if !matches!(name.as_str(), "resourceVersion" | "generation" | "managedFields") {
+        if !matches!(
+            name.as_str(),
+            "resourceVersion" | "generation" | "managedFields"
+        ) {
             (name, raw.get()).hash(&mut hash);
         }
     }
@@ -252,19 +268,29 @@ mod tests {
 
     #[test]
     fn managed_fields_are_dropped_but_for_the_one_asked_for() {
-        let full: Value = serde_json::from_str(read(&object("1", "x", &["a", "b"]), &Projection::Full).json()).unwrap();
+        let full: Value =
+            serde_json::from_str(read(&object("1", "x", &["a", "b"]), &Projection::Full).json())
+                .unwrap();
         assert_eq!(full["metadata"].get("managedFields"), None);
         assert_eq!(full["kind"], "ConfigMap");
-        let kept = read(&object("1", "x", &["a", "b"]), &Projection::ManagedBy("b".into()));
+        let kept = read(
+            &object("1", "x", &["a", "b"]),
+            &Projection::ManagedBy("b".into()),
+        );
         let kept: Value = serde_json::from_str(kept.json()).unwrap();
         assert_eq!(kept["metadata"]["managedFields"], json!([{"manager": "b"}]));
     }
 
     #[test]
     fn projections_keep_what_they_name() {
-        let metadata: Value = serde_json::from_str(read(&object("1", "x", &[]), &Projection::Metadata).json()).unwrap();
+        let metadata: Value =
+            serde_json::from_str(read(&object("1", "x", &[]), &Projection::Metadata).json())
+                .unwrap();
         assert_eq!((metadata.get("data"), metadata.get("status")), (None, None));
-        let chosen = read(&object("1", "x", &[]), &Projection::Fields(vec!["status".into()]));
+        let chosen = read(
+            &object("1", "x", &[]),
+            &Projection::Fields(vec!["status".into()]),
+        );
         let chosen: Value = serde_json::from_str(chosen.json()).unwrap();
         assert_eq!(chosen["status"]["phase"], "x");
         assert_eq!(chosen.get("data"), None);
@@ -273,7 +299,10 @@ mod tests {
     #[test]
     fn a_malformed_object_is_an_error_of_its_own() {
         let kind = Kind::of::<ConfigMap>();
-        let stored = read(&object("1", "x", &[]).replace(r#"{"k":"v"}"#, "7"), &Projection::Full);
+        let stored = read(
+            &object("1", "x", &[]).replace(r#"{"k":"v"}"#, "7"),
+            &Projection::Full,
+        );
         let error = stored.parse::<ConfigMap>(&kind).unwrap_err();
         assert!(error.to_string().starts_with("ConfigMap a/n: "), "{error}");
     }

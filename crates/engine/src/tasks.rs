@@ -16,7 +16,10 @@ pub struct Tasks {
 
 impl Default for Tasks {
     fn default() -> Self {
-        Self { stop: CancellationToken::new(), tracker: TaskTracker::new() }
+        Self {
+            stop: CancellationToken::new(),
+            tracker: TaskTracker::new(),
+        }
     }
 }
 
@@ -24,7 +27,10 @@ impl Tasks {
     /// Tasks of their own that also end when these end.
     #[must_use]
     pub fn child(&self) -> Self {
-        Self { stop: self.stop.child_token(), tracker: TaskTracker::new() }
+        Self {
+            stop: self.stop.child_token(),
+            tracker: TaskTracker::new(),
+        }
     }
 
     /// Runs `work` until it ends or these tasks are stopped; then it is dropped where it awaits.

@@ -32,7 +32,9 @@ pub enum Certificate {
 
 /// A certificate that cannot be used.
 #[derive(Debug, thiserror::Error)]
-#[error("serving certificate {what}: {cause}; correct --metrics-cert-path, or leave it out for a self-signed one")]
+#[error(
+    "serving certificate {what}: {cause}; correct --metrics-cert-path, or leave it out for a self-signed one"
+)]
 pub struct CertificateError {
     what: String,
     cause: String,
@@ -40,33 +42,49 @@ pub struct CertificateError {
 
 impl CertificateError {
     fn new(what: impl std::fmt::Display, cause: impl std::fmt::Display) -> Self {
-        Self { what: what.to_string(), cause: cause.to_string() }
+        Self {
+            what: what.to_string(),
+            cause: cause.to_string(),
+        }
     }
 }
 
 /// Accepts TLS with that certificate.
-pub(crate) fn acceptor(certificate: &Certificate, clock: SharedClock) -> Result<TlsAcceptor, CertificateError> {
+pub(crate) fn acceptor(
+    certificate: &Certificate,
+    clock: SharedClock,
+) -> Result<TlsAcceptor, CertificateError> {
     let resolver: Arc<dyn ResolvesServerCert> = match certificate {
         Certificate::SelfSigned => Arc::new(Fixed(self_signed()?)),
-        Certificate::Files { certificate, key } => Arc::new(Reloading::new(certificate, key, clock)?),
+        Certificate::Files { certificate, key } => {
+            Arc::new(Reloading::new(certificate, key, clock)?)
+        }
     };
-    let config = rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-        .with_safe_default_protocol_versions()
-        .map_err(|error| CertificateError::new("protocol", error))?
-        .with_no_client_auth()
-        .with_cert_resolver(resolver);
+    let config =
+        rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| CertificateError::new("protocol", error))?
+            .with_no_client_auth()
+            .with_cert_resolver(resolver);
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
 fn self_signed() -> Result<Arc<CertifiedKey>, CertificateError> {
-    let made = rcgen::generate_simple_self_signed(vec!["pontoon".to_owned(), "localhost".to_owned()]);
+    let made =
+        rcgen::generate_simple_self_signed(vec!["pontoon".to_owned(), "localhost".to_owned()]);
     let made = made.map_err(|error| CertificateError::new("self-signed", error))?;
-    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).map_err(|e| CertificateError::new("self-signed", e))?;
+    let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
+        .map_err(|e| CertificateError::new("self-signed", e))?;
     certified(vec![made.cert.der().clone()], key, "self-signed")
 }
 
-fn certified(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>, what: &str) -> Result<Arc<CertifiedKey>, CertificateError> {
-    let key = aws_lc_rs::sign::any_supported_type(&key).map_err(|error| CertificateError::new(what, error))?;
+fn certified(
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+    what: &str,
+) -> Result<Arc<CertifiedKey>, CertificateError> {
+    let key = aws_lc_rs::sign::any_supported_type(&key)
+        .map_err(|error| CertificateError::new(what, error))?;
     Ok(Arc::new(CertifiedKey::new(chain, key)))
 }
 
@@ -97,8 +115,17 @@ struct Held {
 impl Reloading {
     fn new(certificate: &Path, key: &Path, clock: SharedClock) -> Result<Self, CertificateError> {
         let text = read(certificate, key)?;
-        let held = Held { pair: parse(&text, certificate)?, text, looked: clock.elapsed() };
-        Ok(Self { certificate: certificate.to_owned(), key: key.to_owned(), clock, held: Mutex::new(held) })
+        let held = Held {
+            pair: parse(&text, certificate)?,
+            text,
+            looked: clock.elapsed(),
+        };
+        Ok(Self {
+            certificate: certificate.to_owned(),
+            key: key.to_owned(),
+            clock,
+            held: Mutex::new(held),
+        })
     }
 }
 
@@ -123,14 +150,20 @@ impl ResolvesServerCert for Reloading {
 }
 
 fn read(certificate: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>), CertificateError> {
-    let file = |path: &Path| std::fs::read(path).map_err(|error| CertificateError::new(path.display(), error));
+    let file = |path: &Path| {
+        std::fs::read(path).map_err(|error| CertificateError::new(path.display(), error))
+    };
     Ok((file(certificate)?, file(key)?))
 }
 
-fn parse((chain, key): &(Vec<u8>, Vec<u8>), path: &Path) -> Result<Arc<CertifiedKey>, CertificateError> {
+fn parse(
+    (chain, key): &(Vec<u8>, Vec<u8>),
+    path: &Path,
+) -> Result<Arc<CertifiedKey>, CertificateError> {
     let what = path.display().to_string();
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(|error| CertificateError::new(&what, error))?;
-    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::new(&what, error))?;
+    let key =
+        PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::new(&what, error))?;
     certified(chain, key, &what)
 }

@@ -23,7 +23,9 @@ use std::time::Duration;
 
 use api::probe::{Lookout, OWNED_LABEL, Probe};
 use clap::{Arg, ArgMatches};
-use engine::{ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Usage, WatchKey, rule};
+use engine::{
+    ControllerSpec, Deck, Feature, Kind, LegacyLease, Projection, Rbac, Usage, WatchKey, rule,
+};
 use k8s_openapi::api::core::v1::ConfigMap;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::CustomResourceExt;
@@ -55,11 +57,27 @@ impl Feature for ProbeFeature {
     fn rbac(&self) -> Rbac {
         Rbac {
             cluster: vec![
-                rule("probe.pontoon.io", &["probes", "lookouts"], &["get", "list", "watch", "patch"]),
-                rule("probe.pontoon.io", &["probes/status", "lookouts/status"], &["patch"]),
+                rule(
+                    "probe.pontoon.io",
+                    &["probes", "lookouts"],
+                    &["get", "list", "watch", "patch"],
+                ),
+                rule(
+                    "probe.pontoon.io",
+                    &["probes/status", "lookouts/status"],
+                    &["patch"],
+                ),
                 rule("probe.pontoon.io", &["probes/finalizers"], &["update"]),
-                rule("probe.pontoon.io", &["sightings"], &["get", "list", "watch"]),
-                rule("", &["configmaps"], &["get", "list", "watch", "create", "patch", "delete"]),
+                rule(
+                    "probe.pontoon.io",
+                    &["sightings"],
+                    &["get", "list", "watch"],
+                ),
+                rule(
+                    "",
+                    &["configmaps"],
+                    &["get", "list", "watch", "create", "patch", "delete"],
+                ),
                 rule("", &["secrets"], &["get"]),
             ],
             own_namespace: vec![],
@@ -68,9 +86,20 @@ impl Feature for ProbeFeature {
 
     fn args(&self) -> Vec<Arg> {
         vec![
-            Arg::new("probe-outside").long("probe-outside").value_name("URL").help("Where the emulator is"),
-            Arg::new("probe-resync").long("probe-resync").value_name("SECONDS").default_value("300").help("Periodic look"),
-            Arg::new("probe-deadline").long("probe-deadline").value_name("SECONDS").default_value("60").help("Limit of a pass"),
+            Arg::new("probe-outside")
+                .long("probe-outside")
+                .value_name("URL")
+                .help("Where the emulator is"),
+            Arg::new("probe-resync")
+                .long("probe-resync")
+                .value_name("SECONDS")
+                .default_value("300")
+                .help("Periodic look"),
+            Arg::new("probe-deadline")
+                .long("probe-deadline")
+                .value_name("SECONDS")
+                .default_value("60")
+                .help("Limit of a pass"),
             Arg::new("probe-legacy-lease")
                 .long("probe-legacy-lease")
                 .value_name("NAMESPACE/NAME|none")
@@ -80,7 +109,10 @@ impl Feature for ProbeFeature {
     }
 
     fn legacy_lease(&self, args: &ArgMatches) -> Option<LegacyLease> {
-        args.get_one::<String>("probe-legacy-lease").filter(|text| *text != "none")?.parse().ok()
+        args.get_one::<String>("probe-legacy-lease")
+            .filter(|text| *text != "none")?
+            .parse()
+            .ok()
     }
 
     fn start(&self, args: &ArgMatches, deck: &Deck) -> Result<(), Usage> {
@@ -88,24 +120,39 @@ impl Feature for ProbeFeature {
         let seconds = |name: &str| {
             let given = text(name).unwrap_or_default();
             let parsed: Result<u64, _> = given.parse();
-            parsed.map(Duration::from_secs).map_err(|_| Usage(format!("--{name}={given}: write a number of seconds, such as 300")))
+            parsed.map(Duration::from_secs).map_err(|_| {
+                Usage(format!(
+                    "--{name}={given}: write a number of seconds, such as 300"
+                ))
+            })
         };
         if let Some(lease) = text("probe-legacy-lease").filter(|lease| lease != "none") {
             lease.parse::<LegacyLease>()?;
         }
         let ctx = Arc::new(Ctx {
             applier: deck.applier("pontoon-probe"),
-            outside: text("probe-outside").map(|url| outside::Outside::new(url, deck.guards.clone())),
+            outside: text("probe-outside")
+                .map(|url| outside::Outside::new(url, deck.guards.clone())),
             deck: deck.clone(),
         });
-        let owned = WatchKey { labels: Some(format!("{OWNED_LABEL}=true")), ..WatchKey::all(Kind::of::<ConfigMap>()) };
-        let probes = ControllerSpec::new(WatchKey::all(Kind::of::<Probe>()), probe::Probes::new(ctx.clone(), owned.clone()))
-            .owns(owned)
-            .resync(seconds("probe-resync")?)
-            .deadline(seconds("probe-deadline")?)
-            .also_reconcile_now("probe.pontoon.io/refresh");
+        let owned = WatchKey {
+            labels: Some(format!("{OWNED_LABEL}=true")),
+            ..WatchKey::all(Kind::of::<ConfigMap>())
+        };
+        let owned = owned.keep(Projection::Metadata);
+        let probes = ControllerSpec::new(
+            WatchKey::all(Kind::of::<Probe>()),
+            probe::Probes::new(ctx.clone(), owned.clone()),
+        )
+        .owns(owned)
+        .resync(seconds("probe-resync")?)
+        .deadline(seconds("probe-deadline")?)
+        .also_reconcile_now("probe.pontoon.io/refresh");
         deck.control(probes);
-        deck.control(ControllerSpec::new(WatchKey::all(Kind::of::<Lookout>()), lookout::Lookouts::new(ctx)));
+        deck.control(ControllerSpec::new(
+            WatchKey::all(Kind::of::<Lookout>()),
+            lookout::Lookouts::new(ctx),
+        ));
         Ok(())
     }
 }

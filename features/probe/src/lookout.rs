@@ -19,7 +19,10 @@ pub(crate) struct Lookouts {
 
 impl Lookouts {
     pub(crate) fn new(ctx: Arc<Ctx>) -> Self {
-        Self { ctx, running: Mutex::default() }
+        Self {
+            ctx,
+            running: Mutex::default(),
+        }
     }
 }
 
@@ -41,8 +44,13 @@ impl Reconcile for Lookouts {
             match running.get(pass.key()) {
                 Some((held, _)) if *held == kind => None,
                 _ => {
-                    let seen = Sightings { ctx: self.ctx.clone() };
-                    let started = self.ctx.deck.control(ControllerSpec::new(WatchKey::all(kind.clone()), seen));
+                    let seen = Sightings {
+                        ctx: self.ctx.clone(),
+                    };
+                    let started = self
+                        .ctx
+                        .deck
+                        .control(ControllerSpec::new(WatchKey::all(kind.clone()), seen));
                     running.insert(pass.key().clone(), (kind, started))
                 }
             }
@@ -51,9 +59,19 @@ impl Reconcile for Lookouts {
             before.stop().await;
         }
         let mut status = lookout.status.clone().unwrap_or_default();
-        let mut set = Conditions::new(&status.conditions, lookout.metadata.generation, pass.clock().now());
-        set.yes(READY, &Reason::new(reasons::SUCCEEDED, "a controller looks out for this kind"));
-        status = ProbeStatus { conditions: set.into_parts().0, ..status };
+        let mut set = Conditions::new(
+            &status.conditions,
+            lookout.metadata.generation,
+            pass.clock().now(),
+        );
+        set.yes(
+            READY,
+            &Reason::new(reasons::SUCCEEDED, "a controller looks out for this kind"),
+        );
+        status = ProbeStatus {
+            conditions: set.into_parts().0,
+            ..status
+        };
         pass.write_status(&status).await?;
         Ok(Progress::done())
     }
@@ -81,7 +99,10 @@ impl Reconcile for Sightings {
             "labels": {OWNED_LABEL: "true"},
         });
         let desired = json!({"metadata": metadata, "data": {"spec": object["spec"].to_string()}});
-        self.ctx.applier.look_and_apply(&Kind::of::<ConfigMap>(), desired).await?;
+        self.ctx
+            .applier
+            .look_and_apply(&Kind::of::<ConfigMap>(), desired)
+            .await?;
         Ok(Progress::done())
     }
 }

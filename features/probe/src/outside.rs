@@ -22,7 +22,12 @@ pub(crate) enum Error {
     #[error("{what}: the outside cannot be reached: {message}; tried again with back-off")]
     Unreachable { what: String, message: String },
     #[error("{what}: the outside answered {status} {code}: {message}")]
-    Answer { what: String, status: u16, code: String, message: String },
+    Answer {
+        what: String,
+        status: u16,
+        code: String,
+        message: String,
+    },
     #[error("{what}: {source}")]
     Deposed { what: String, source: Deposed },
 }
@@ -51,8 +56,14 @@ pub(crate) struct Outside {
 
 impl Outside {
     pub(crate) fn new(url: String, guards: Vec<Guard>) -> Self {
-        let http = reqwest::Client::builder().timeout(Duration::from_secs(10)).build();
-        Self { url, guards, http: http.expect("the TLS provider is installed first thing in main") }
+        let http = reqwest::Client::builder()
+            .timeout(Duration::from_secs(10))
+            .build();
+        Self {
+            url,
+            guards,
+            http: http.expect("the TLS provider is installed first thing in main"),
+        }
     }
 
     pub(crate) async fn find(&self, name: &str) -> Result<Option<Thing>, Error> {
@@ -67,7 +78,8 @@ impl Outside {
         self.may_write("Put", &thing.name)?;
         let body = json!({"name": thing.name, "value": thing.value, "marker": thing.marker});
         kill_point("before-put");
-        self.call("Put", &thing.name, &body, &[&thing.value]).await?;
+        self.call("Put", &thing.name, &body, &[&thing.value])
+            .await?;
         kill_point("after-put");
         Ok(())
     }
@@ -75,7 +87,14 @@ impl Outside {
     pub(crate) async fn delete(&self, name: &str, marker: &str) -> Result<(), Error> {
         self.may_write("Delete", name)?;
         kill_point("before-delete");
-        let gone = self.call("Delete", name, &json!({"name": name, "marker": marker}), &[]).await;
+        let gone = self
+            .call(
+                "Delete",
+                name,
+                &json!({"name": name, "marker": marker}),
+                &[],
+            )
+            .await;
         kill_point("after-delete");
         match gone {
             Err(error) if error.class() == Class::NotFound => Ok(()),
@@ -85,16 +104,29 @@ impl Outside {
 
     fn may_write(&self, operation: &str, name: &str) -> Result<(), Error> {
         let held = self.guards.iter().try_for_each(Guard::check);
-        held.map_err(|source| Error::Deposed { what: format!("{operation} {name}"), source })
+        held.map_err(|source| Error::Deposed {
+            what: format!("{operation} {name}"),
+            source,
+        })
     }
 
-    async fn call(&self, operation: &str, name: &str, body: &Value, secrets: &[&str]) -> Result<Value, Error> {
+    async fn call(
+        &self,
+        operation: &str,
+        name: &str,
+        body: &Value,
+        secrets: &[&str],
+    ) -> Result<Value, Error> {
         let what = format!("{operation} {name}");
-        let lost = |error: reqwest::Error| Error::Unreachable { what: what.clone(), message: redact(&error.to_string(), secrets) };
+        let lost = |error: reqwest::Error| Error::Unreachable {
+            what: what.clone(),
+            message: redact(&error.to_string(), secrets),
+        };
         let response = self
             .http
             .post(&self.url)
             .header("x-amz-target", format!("Probe.{operation}"))
+            .header("x-amz-date", "20260101T000000Z")
             .header("content-type", "application/x-amz-json-1.1")
             .header(
                 "authorization",

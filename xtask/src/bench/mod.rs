@@ -1,6 +1,10 @@
 //! Measurements, each under a name: `cargo xtask bench <name>`.
 
-use crate::verdict::{Error, Verdict};
+mod engine;
+mod machine;
+
+use crate::cargo;
+use crate::verdict::{Error, Verdict, While};
 
 /// A measurement that prints its bars and says whether all are met.
 pub(crate) struct Bench {
@@ -10,12 +14,38 @@ pub(crate) struct Bench {
 }
 
 /// Every bench there is.
-const BENCHES: &[Bench] = &[];
+const BENCHES: &[Bench] = &[Bench {
+    name: "engine",
+    about: "the engine's throughput, quiet, memory, latency and succession, beside a bare loop",
+    run: engine::run,
+}];
 
 /// Runs the bench of this name.
 pub(crate) fn bench(name: &str) -> Result<Verdict, Error> {
     let found = find(BENCHES, name)?;
+    if cfg!(debug_assertions) {
+        return optimised(name);
+    }
     (found.run)()
+}
+
+/// Runs the bench in a release build of this program: what it compares with must not be slow
+/// because we are.
+fn optimised(name: &str) -> Result<Verdict, Error> {
+    eprintln!("building the bench in release");
+    let run = ["run", "--release", "--quiet", "--package", "xtask", "--"];
+    let status = cargo::cargo()
+        .args(run)
+        .args(["bench", name])
+        .status()
+        .doing("running the bench's release build")?;
+    match status.code() {
+        Some(0) => Ok(Verdict::Holds),
+        Some(1) => Ok(Verdict::DoesNot),
+        _ => Err(Error::new(format!(
+            "the bench ended with {status}; its reason is above"
+        ))),
+    }
 }
 
 fn find<'a>(benches: &'a [Bench], name: &str) -> Result<&'a Bench, Error> {

@@ -157,6 +157,7 @@ fn arguments(wanted: &Wanted, probes: &Port, metrics: &Port) -> Vec<String> {
         format!("--lease-namespace={NAMESPACE}"),
         format!("--health-probe-bind-address={}", probes.address()),
         format!("--metrics-bind-address={}", metrics.address()),
+        "--metrics-secure=false".to_owned(), // on loopback, for curl
         "--log-format=json".to_owned(),
     ];
     args.extend(

@@ -48,7 +48,13 @@ pub struct WatchKey {
 impl WatchKey {
     /// All objects of a kind, whole.
     pub fn all(kind: Kind) -> Self {
-        Self { kind, namespace: None, labels: None, fields: None, projection: Projection::Full }
+        Self {
+            kind,
+            namespace: None,
+            labels: None,
+            fields: None,
+            projection: Projection::Full,
+        }
     }
 
     /// The same objects, kept only as far as `projection`.
@@ -103,12 +109,17 @@ impl Watch {
     }
 
     fn label(&self) -> OfKind {
-        OfKind { kind: self.key.kind.to_string() }
+        OfKind {
+            kind: self.key.kind.to_string(),
+        }
     }
 
     fn count_bytes(&self) {
         let bytes = i64::try_from(self.store.bytes()).unwrap_or(i64::MAX);
-        self.metrics.cache_bytes.get_or_create(&self.label()).set(bytes);
+        self.metrics
+            .cache_bytes
+            .get_or_create(&self.label())
+            .set(bytes);
     }
 }
 
@@ -124,7 +135,12 @@ pub struct Hub {
 impl Hub {
     /// A hub whose watches end with `tasks`.
     pub fn new(client: Client, tasks: Tasks, metrics: Metrics) -> Self {
-        Self { client, tasks, watches: Arc::default(), metrics }
+        Self {
+            client,
+            tasks,
+            watches: Arc::default(),
+            metrics,
+        }
     }
 
     /// Follows what `key` names, on a watch shared with all who ask the same.
@@ -135,7 +151,10 @@ impl Hub {
     /// A reader that falls behind gets `Resync`; `pontoon_watch_lag_total` counts it.
     pub fn follow(&self, key: WatchKey) -> Followed {
         let mut watches = self.watches.lock();
-        let watch = watches.entry(key.clone()).or_insert_with(|| self.start(key)).clone();
+        let watch = watches
+            .entry(key.clone())
+            .or_insert_with(|| self.start(key))
+            .clone();
         watch.readers.fetch_add(1, Ordering::SeqCst);
         drop(watches);
         let (now, synced, changes) = watch.store.read();
@@ -143,7 +162,11 @@ impl Hub {
         if synced {
             first.push_back(Change::Synced);
         }
-        Followed { watch, first, changes }
+        Followed {
+            watch,
+            first,
+            changes,
+        }
     }
 
     fn start(&self, key: WatchKey) -> Arc<Watch> {
@@ -184,7 +207,10 @@ impl Hub {
     /// Each watch and how it is doing, for `/readyz?verbose`.
     pub fn health(&self) -> Vec<(WatchKey, Health)> {
         let watches = self.watches.lock();
-        let mut all: Vec<_> = watches.values().map(|w| (w.key.clone(), w.health.lock().clone())).collect();
+        let mut all: Vec<_> = watches
+            .values()
+            .map(|w| (w.key.clone(), w.health.lock().clone()))
+            .collect();
         all.sort_by(|a, b| a.0.cmp(&b.0));
         all
     }
@@ -215,7 +241,11 @@ impl Followed {
         match self.changes.recv().await {
             Ok(change) => change,
             Err(broadcast::error::RecvError::Lagged(_)) => {
-                self.watch.metrics.watch_lag.get_or_create(&self.watch.label()).inc();
+                self.watch
+                    .metrics
+                    .watch_lag
+                    .get_or_create(&self.watch.label())
+                    .inc();
                 Change::Resync
             }
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,

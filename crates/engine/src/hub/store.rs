@@ -34,8 +34,14 @@ pub struct Index {
 
 impl Index {
     /// By whatever `values` says of an object.
-    pub fn by(name: &'static str, values: impl Fn(&Stored) -> Vec<String> + Send + Sync + 'static) -> Self {
-        Self { name, values: Arc::new(values) }
+    pub fn by(
+        name: &'static str,
+        values: impl Fn(&Stored) -> Vec<String> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            name,
+            values: Arc::new(values),
+        }
     }
 
     /// By the UIDs of its owners.
@@ -71,7 +77,10 @@ pub struct Store {
 
 impl Default for Store {
     fn default() -> Self {
-        Self { inner: RwLock::default(), changes: broadcast::channel(BACKLOG).0 }
+        Self {
+            inner: RwLock::default(),
+            changes: broadcast::channel(BACKLOG).0,
+        }
     }
 }
 
@@ -109,13 +118,20 @@ impl Store {
     /// Keeps `index` from now on; an index of the same name is kept once.
     pub fn index(&self, index: Index) {
         let mut inner = self.inner.write();
-        if inner.indices.iter().any(|(known, _)| known.name == index.name) {
+        if inner
+            .indices
+            .iter()
+            .any(|(known, _)| known.name == index.name)
+        {
             return;
         }
         let mut values: HashMap<String, BTreeSet<ObjectKey>> = HashMap::new();
         for object in inner.objects.values() {
             for value in (index.values)(object) {
-                values.entry(value).or_default().insert(object.key().clone());
+                values
+                    .entry(value)
+                    .or_default()
+                    .insert(object.key().clone());
             }
         }
         inner.indices.push((index, values));
@@ -125,8 +141,12 @@ impl Store {
     pub fn by(&self, index: &str, value: &str) -> Vec<Arc<Stored>> {
         let inner = self.inner.read();
         let found = inner.indices.iter().find(|(known, _)| known.name == index);
-        let keys = found.and_then(|(_, values)| values.get(value)).into_iter().flatten();
-        keys.filter_map(|key| inner.objects.get(key).cloned()).collect()
+        let keys = found
+            .and_then(|(_, values)| values.get(value))
+            .into_iter()
+            .flatten();
+        keys.filter_map(|key| inner.objects.get(key).cloned())
+            .collect()
     }
 
     /// A reader's start: what is there now, whether that is all, and every change after it.
@@ -180,13 +200,20 @@ impl Store {
     /// The watch listed everything: what is not in `fresh` went while nobody looked.
     pub(super) fn replace(&self, fresh: HashMap<ObjectKey, Stored>) {
         let mut inner = self.inner.write();
-        let gone: Vec<_> = inner.objects.keys().filter(|key| !fresh.contains_key(*key)).cloned().collect();
+        let gone: Vec<_> = inner
+            .objects
+            .keys()
+            .filter(|key| !fresh.contains_key(*key))
+            .cloned()
+            .collect();
         for key in gone {
             inner.remove(&key, &self.changes);
         }
         for object in fresh.into_values() {
             let known = inner.objects.get(object.key());
-            if known.is_none_or(|held| held.uid() != object.uid() || held.version() < object.version()) {
+            if known
+                .is_none_or(|held| held.uid() != object.uid() || held.version() < object.version())
+            {
                 inner.insert(Arc::new(object), &self.changes);
             }
         }
@@ -208,7 +235,10 @@ impl Inner {
         }
         for (index, values) in &mut self.indices {
             for value in (index.values)(&object) {
-                values.entry(value).or_default().insert(object.key().clone());
+                values
+                    .entry(value)
+                    .or_default()
+                    .insert(object.key().clone());
             }
         }
         changes.send(Change::Apply(object)).ok(); // no reader is no error
@@ -247,7 +277,12 @@ mod tests {
         let json = json!({"metadata": {"name": name, "namespace": "a", "uid": uid,
             "resourceVersion": version.to_string(),
             "ownerReferences": [{"apiVersion": "v1", "kind": "X", "name": "x", "uid": owner}]}});
-        Stored::read(&Kind::of::<ConfigMap>(), &json.to_string(), &Projection::Full).unwrap()
+        Stored::read(
+            &Kind::of::<ConfigMap>(),
+            &json.to_string(),
+            &Projection::Full,
+        )
+        .unwrap()
     }
 
     fn told(reader: &mut broadcast::Receiver<Change>) -> Vec<String> {
@@ -296,7 +331,13 @@ mod tests {
         let store = Store::default();
         store.apply(object("n", "1", 1, "o"));
         store.learn(object("n", "1", 3, "o"));
-        assert_eq!(store.get(&ObjectKey::namespaced("a", "n")).unwrap().version(), 3);
+        assert_eq!(
+            store
+                .get(&ObjectKey::namespaced("a", "n"))
+                .unwrap()
+                .version(),
+            3
+        );
         store.delete(&ObjectKey::namespaced("a", "n"));
         store.learn(object("n", "1", 4, "o"));
         assert!(store.is_empty());
@@ -309,7 +350,11 @@ mod tests {
         store.index(Index::owner());
         store.apply(object("late", "2", 2, "o"));
         let names = |owner: &str| -> Vec<_> {
-            store.by("owner", owner).iter().map(|o| o.key().name.to_string()).collect()
+            store
+                .by("owner", owner)
+                .iter()
+                .map(|o| o.key().name.to_string())
+                .collect()
         };
         assert_eq!(names("o"), ["early", "late"]);
         store.apply(object("late", "2", 3, "p"));

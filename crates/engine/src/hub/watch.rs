@@ -24,7 +24,11 @@ const WATCH_SECONDS: u32 = 290;
 const SILENCE: Duration = Duration::from_secs(100);
 /// Objects a page, where the server does not stream lists.
 const PAGE: u32 = 500;
-const RETRY: Backoff = Backoff { first: Duration::from_millis(200), cap: Duration::from_secs(10), jitter: 0.3 };
+const RETRY: Backoff = Backoff {
+    first: Duration::from_millis(200),
+    cap: Duration::from_secs(10),
+    jitter: 0.3,
+};
 /// A kind that is not served is looked for this often; a new CRD wakes it at once.
 const UNSERVED: Duration = Duration::from_secs(30);
 
@@ -84,11 +88,16 @@ struct WireBookmarkMeta {
 
 /// Runs until dropped.
 pub(super) async fn keep(watch: Arc<Watch>, client: Client) {
-    let mut position = Position { version: None, streaming: true };
+    let mut position = Position {
+        version: None,
+        streaming: true,
+    };
     let mut failures = 0;
     loop {
         let ended = connection(&watch, &client, &mut position, &mut failures).await;
-        let label = OfKind { kind: watch.key.kind.to_string() };
+        let label = OfKind {
+            kind: watch.key.kind.to_string(),
+        };
         watch.metrics.watch_restarts.get_or_create(&label).inc();
         match ended {
             Ended::Normally => {}
@@ -113,7 +122,12 @@ pub(super) async fn keep(watch: Arc<Watch>, client: Client) {
     }
 }
 
-async fn connection(watch: &Watch, client: &Client, position: &mut Position, failures: &mut u32) -> Ended {
+async fn connection(
+    watch: &Watch,
+    client: &Client,
+    position: &mut Position,
+    failures: &mut u32,
+) -> Ended {
     if position.version.is_none() && !position.streaming {
         match list(watch, client).await {
             Ok(version) => position.version = Some(version),
@@ -122,9 +136,17 @@ async fn connection(watch: &Watch, client: &Client, position: &mut Position, fai
     }
     // Without a version the server sends all there is first, then a marked bookmark.
     let mut fresh = position.version.is_none().then(HashMap::new);
-    let mut body = match open(client, &watch.key.watch_path(position.version.as_deref()), &watch.key.projection).await {
+    let mut body = match open(
+        client,
+        &watch.key.watch_path(position.version.as_deref()),
+        &watch.key.projection,
+    )
+    .await
+    {
         Ok(body) => body,
-        Err(Ended::Broken(why)) if fresh.is_some() && why.contains("sendInitialEvents") => return Ended::NoStreaming,
+        Err(Ended::Broken(why)) if fresh.is_some() && why.contains("sendInitialEvents") => {
+            return Ended::NoStreaming;
+        }
         Err(ended) => return ended,
     };
     if fresh.is_none() {
@@ -166,9 +188,14 @@ fn take(
     match event.r#type {
         "ERROR" => return Err(server_error(event.object.get())),
         "BOOKMARK" => {
-            let Ok(bookmark) = serde_json::from_str::<WireBookmark>(event.object.get()) else { return Ok(()) };
+            let Ok(bookmark) = serde_json::from_str::<WireBookmark>(event.object.get()) else {
+                return Ok(());
+            };
             position.version = Some(bookmark.metadata.resource_version);
-            if bookmark.metadata.annotations.contains_key("k8s.io/initial-events-end")
+            if bookmark
+                .metadata
+                .annotations
+                .contains_key("k8s.io/initial-events-end")
                 && let Some(fresh) = fresh.take()
             {
                 watch.store.replace(fresh);
@@ -179,7 +206,9 @@ fn take(
         _ => {}
     }
     // One object that cannot be read is counted and left out; the watch goes on.
-    let Some(object) = watch.read(event.object.get()) else { return Ok(()) };
+    let Some(object) = watch.read(event.object.get()) else {
+        return Ok(());
+    };
     match (fresh.as_mut(), event.r#type) {
         (Some(fresh), _) => {
             fresh.insert(object.key().clone(), object);
@@ -212,9 +241,19 @@ async fn list(watch: &Watch, client: &Client) -> Result<String, Ended> {
     let mut fresh = HashMap::new();
     let mut token = String::new();
     loop {
-        let body = open(client, &watch.key.list_path(PAGE, &token), &watch.key.projection).await?;
-        let bytes = body.collect().await.map_err(|e| Ended::Broken(crate::error::chain(&e)))?.to_bytes();
-        let page: WireList<'_> = serde_json::from_slice(&bytes).map_err(|e| Ended::Broken(e.to_string()))?;
+        let body = open(
+            client,
+            &watch.key.list_path(PAGE, &token),
+            &watch.key.projection,
+        )
+        .await?;
+        let bytes = body
+            .collect()
+            .await
+            .map_err(|e| Ended::Broken(crate::error::chain(&e)))?
+            .to_bytes();
+        let page: WireList<'_> =
+            serde_json::from_slice(&bytes).map_err(|e| Ended::Broken(e.to_string()))?;
         for item in page.items {
             if let Some(object) = watch.read(item.get()) {
                 fresh.insert(object.key().clone(), object);
@@ -234,21 +273,34 @@ async fn open(client: &Client, path: &str, projection: &Projection) -> Result<Bo
         Projection::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
         Projection::Full | Projection::Fields(_) | Projection::ManagedBy(_) => "application/json",
     };
-    let request = Request::get(path).header(http::header::ACCEPT, accept).body(Body::empty());
+    let request = Request::get(path)
+        .header(http::header::ACCEPT, accept)
+        .body(Body::empty());
     let request = request.map_err(|error| Ended::Broken(error.to_string()))?;
-    let response = client.send(request).await.map_err(|error| Ended::Broken(crate::error::chain(&error)))?;
+    let response = client
+        .send(request)
+        .await
+        .map_err(|error| Ended::Broken(crate::error::chain(&error)))?;
     let status = response.status();
     if status.is_success() {
         return Ok(response.into_body());
     }
-    let text = response.into_body().collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    let text = response
+        .into_body()
+        .collect()
+        .await
+        .map(http_body_util::Collected::to_bytes)
+        .unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     Err(match status.as_u16() {
         404 => Ended::NotServed,
         410 => Ended::Expired,
         code => {
             let status: Status = serde_json::from_str(&text).unwrap_or_default();
-            Ended::Broken(format!("the API server answered {code}: {}", status.message))
+            Ended::Broken(format!(
+                "the API server answered {code}: {}",
+                status.message
+            ))
         }
     })
 }
@@ -256,7 +308,10 @@ async fn open(client: &Client, path: &str, projection: &Projection) -> Result<Bo
 impl super::WatchKey {
     fn query(&self) -> String {
         let mut query = String::new();
-        for (name, value) in [("labelSelector", &self.labels), ("fieldSelector", &self.fields)] {
+        for (name, value) in [
+            ("labelSelector", &self.labels),
+            ("fieldSelector", &self.fields),
+        ] {
             if let Some(value) = value {
                 query.push('&');
                 query.push_str(name);
@@ -280,8 +335,16 @@ impl super::WatchKey {
     }
 
     fn list_path(&self, limit: u32, token: &str) -> String {
-        let next = if token.is_empty() { String::new() } else { format!("&continue={}", encoded(token)) };
-        format!("{}?limit={limit}{next}{}", self.kind.collection(self.namespace.as_deref()), self.query())
+        let next = if token.is_empty() {
+            String::new()
+        } else {
+            format!("&continue={}", encoded(token))
+        };
+        format!(
+            "{}?limit={limit}{next}{}",
+            self.kind.collection(self.namespace.as_deref()),
+            self.query()
+        )
     }
 }
 

@@ -1,7 +1,7 @@
 //! The writes, in the order of the plan.
 
 use api::probe::{FINALIZER, OWNED_LABEL, Probe, ProbeStatus};
-use engine::{Kind, Pass, Recorded, kill_point};
+use engine::{Kind, Pass, Recorded, Watch, kill_point};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kernel::Progress;
 use kube::Resource;
@@ -22,20 +22,39 @@ impl From<Applied> for Progress {
     }
 }
 
-pub(super) async fn apply(probe: &Probe, steps: Vec<Step>, ctx: &Ctx, pass: &mut Pass) -> Result<Applied, Stop> {
-    let mut outside_name = probe.status.as_ref().and_then(|status| status.outside_name.clone());
+pub(super) async fn apply(
+    probe: &Probe,
+    steps: Vec<Step>,
+    ctx: &Ctx,
+    owned: &Watch,
+    pass: &mut Pass,
+) -> Result<Applied, Stop> {
+    let mut outside_name = probe
+        .status
+        .as_ref()
+        .and_then(|status| status.outside_name.clone());
     for step in steps {
         match step {
             Step::Record(name) => record(probe, &name, pass).await?,
             Step::Put(thing) => {
-                ctx.outside.as_ref().ok_or(Error::NoOutside)?.put(&thing).await.map_err(Error::from)?;
+                ctx.outside
+                    .as_ref()
+                    .ok_or(Error::NoOutside)?
+                    .put(&thing)
+                    .await
+                    .map_err(Error::from)?;
                 outside_name = Some(thing.name);
             }
             Step::Remove { name, marker } => {
-                ctx.outside.as_ref().ok_or(Error::NoOutside)?.delete(&name, &marker).await.map_err(Error::from)?;
+                ctx.outside
+                    .as_ref()
+                    .ok_or(Error::NoOutside)?
+                    .delete(&name, &marker)
+                    .await
+                    .map_err(Error::from)?;
                 outside_name = None;
             }
-            Step::Write(text) => write(probe, &text, ctx).await?,
+            Step::Write(text) => write(probe, &text, ctx, owned, pass).await?,
             Step::Release => {
                 kill_point("before-release");
                 pass.drop_finalizer(FINALIZER).await.map_err(Error::from)?;
@@ -47,17 +66,32 @@ pub(super) async fn apply(probe: &Probe, steps: Vec<Step>, ctx: &Ctx, pass: &mut
 
 /// A finalizer, then the name: each by a pass of its own, both before the first call outside.
 async fn record(probe: &Probe, name: &str, pass: &mut Pass) -> Result<(), Stop> {
-    if pass.ensure_finalizer(FINALIZER).await.map_err(Error::from)? == Recorded::Now {
+    if pass
+        .ensure_finalizer(FINALIZER)
+        .await
+        .map_err(Error::from)?
+        == Recorded::Now
+    {
         return Err(Stop::Again);
     }
-    let status = ProbeStatus { outside_name: Some(name.to_owned()), ..probe.status.clone().unwrap_or_default() };
+    let status = ProbeStatus {
+        outside_name: Some(name.to_owned()),
+        ..probe.status.clone().unwrap_or_default()
+    };
     match pass.write_intent(&status).await.map_err(Error::from)? {
         Recorded::Now => Err(Stop::Again),
         Recorded::Already => Ok(()),
     }
 }
 
-async fn write(probe: &Probe, text: &str, ctx: &Ctx) -> Result<(), Stop> {
+/// Makes the ConfigMap hold `text`.
+pub(super) async fn write(
+    probe: &Probe,
+    text: &str,
+    ctx: &Ctx,
+    owned: &Watch,
+    pass: &Pass,
+) -> Result<(), Stop> {
     let metadata = json!({
         "name": probe.metadata.name,
         "namespace": probe.metadata.namespace,
@@ -66,8 +100,20 @@ async fn write(probe: &Probe, text: &str, ctx: &Ctx) -> Result<(), Stop> {
     });
     let kind = Kind::of::<ConfigMap>();
     let desired = json!({"metadata": metadata, "data": {"text": text}});
-    let key = kernel::ObjectKey::of(probe.metadata.namespace.as_deref(), probe.metadata.name.as_deref().unwrap_or_default());
-    let live = ctx.applier.read(&kind, &key).await.map_err(Error::from)?;
-    ctx.applier.apply(&kind, desired, live.as_ref()).await.map_err(Error::from)?;
+    // Followed as metadata, so a known one is read before it is compared.
+    let known = owned.store().get(pass.key()).is_some();
+    let live = if known {
+        ctx.applier
+            .read(&kind, pass.key())
+            .await
+            .map_err(Error::from)?
+    } else {
+        None
+    };
+    // It is ours (`validate` looked), so a hand that edited it does not keep what it took.
+    ctx.applier
+        .adopt(&kind, desired, live.as_ref())
+        .await
+        .map_err(Error::from)?;
     Ok(())
 }

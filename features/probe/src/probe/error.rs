@@ -11,7 +11,9 @@ pub(crate) enum Error {
     Api(#[from] ApiError),
     #[error(transparent)]
     Outside(#[from] outside::Error),
-    #[error("the object names something outside, but no outside is configured; set --probe-outside")]
+    #[error(
+        "the object names something outside, but no outside is configured; set --probe-outside"
+    )]
     NoOutside,
 }
 

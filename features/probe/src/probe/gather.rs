@@ -26,11 +26,23 @@ pub(super) struct World {
     pub(super) secret: Option<Redacted<String>>,
 }
 
-pub(super) async fn gather(probe: &Probe, ctx: &Ctx, owned: &Watch, pass: &Pass) -> Result<World, Stop> {
+pub(super) async fn gather(
+    probe: &Probe,
+    ctx: &Ctx,
+    owned: &Watch,
+    pass: &Pass,
+) -> Result<World, Stop> {
     let key = pass.key().clone();
-    let recorded = probe.status.as_ref().and_then(|status| status.outside_name.clone());
+    let recorded = probe
+        .status
+        .as_ref()
+        .and_then(|status| status.outside_name.clone());
     let cluster = ctx.deck.cluster.to_string();
-    let derived = label(&[&cluster, key.namespace.as_deref().unwrap_or_default(), &key.name]);
+    let derived = label(&[
+        &cluster,
+        key.namespace.as_deref().unwrap_or_default(),
+        &key.name,
+    ]);
     let outside_name = recorded.clone().unwrap_or(derived);
     let marker = Marker::new(&ctx.deck.cluster, &key);
     let thing = match (&ctx.outside, &probe.spec.outside, &recorded) {
@@ -57,15 +69,45 @@ pub(super) async fn gather(probe: &Probe, ctx: &Ctx, owned: &Watch, pass: &Pass)
     })
 }
 
-async fn secret(probe: &Probe, ctx: &Ctx, key: &ObjectKey) -> Result<Option<Redacted<String>>, Stop> {
-    let Some(named) = probe.spec.outside.as_ref().and_then(|outside| outside.secret.as_ref()) else { return Ok(None) };
+async fn secret(
+    probe: &Probe,
+    ctx: &Ctx,
+    key: &ObjectKey,
+) -> Result<Option<Redacted<String>>, Stop> {
+    let Some(named) = probe
+        .spec
+        .outside
+        .as_ref()
+        .and_then(|outside| outside.secret.as_ref())
+    else {
+        return Ok(None);
+    };
     let at = ObjectKey::of(key.namespace.as_deref(), &named.name);
-    let secret = ctx.applier.read(&Kind::of::<Secret>(), &at).await.map_err(Error::from)?;
-    let value = secret.as_ref().and_then(|secret| secret["data"][&named.key].as_str());
-    let value = value.and_then(|text| String::from_utf8(base64::engine::general_purpose::STANDARD.decode(text).ok()?).ok());
+    let secret = ctx
+        .applier
+        .read(&Kind::of::<Secret>(), &at)
+        .await
+        .map_err(Error::from)?;
+    let value = secret
+        .as_ref()
+        .and_then(|secret| secret["data"][&named.key].as_str());
+    let value = value.and_then(|text| {
+        String::from_utf8(
+            base64::engine::general_purpose::STANDARD
+                .decode(text)
+                .ok()?,
+        )
+        .ok()
+    });
     let Some(value) = value else {
-        let message = format!("Secret {at} has no readable key {}; create it and the Probe goes on", named.key);
-        return Err(Stop::waiting(Reason::new(reasons::SECRET_NOT_READABLE, message), std::time::Duration::from_secs(30)));
+        let message = format!(
+            "Secret {at} has no readable key {}; create it and the Probe goes on",
+            named.key
+        );
+        return Err(Stop::waiting(
+            Reason::new(reasons::SECRET_NOT_READABLE, message),
+            std::time::Duration::from_secs(30),
+        ));
     };
     Ok(Some(Redacted::new(value)))
 }

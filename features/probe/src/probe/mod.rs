@@ -10,7 +10,7 @@ mod validate;
 use std::sync::Arc;
 
 use api::probe::{Behaviour, Probe};
-use engine::{Pass, Reconcile, WatchKey};
+use engine::{Followed, Pass, Reconcile, Watch, WatchKey};
 use kernel::Progress;
 
 use crate::Ctx;
@@ -22,13 +22,19 @@ type Stop = kernel::Stop<Error>; // Waiting, Blocked or Failed
 /// Reconciles Probes.
 pub(crate) struct Probes {
     ctx: Arc<Ctx>,
-    owned: parking_lot::Mutex<engine::Followed>,
+    owned: Arc<Watch>,
+    /// Keeps the watch alive.
+    _reader: Followed,
 }
 
 impl Probes {
     pub(crate) fn new(ctx: Arc<Ctx>, owned: WatchKey) -> Self {
-        let owned = parking_lot::Mutex::new(ctx.deck.hub.follow(owned));
-        Self { ctx, owned }
+        let reader = ctx.deck.hub.follow(owned);
+        Self {
+            ctx,
+            owned: reader.watch(),
+            _reader: reader,
+        }
     }
 }
 
@@ -37,6 +43,10 @@ impl Reconcile for Probes {
     type Error = Error;
 
     async fn reconcile(&self, probe: &Probe, pass: &mut Pass) -> Result<Progress, Error> {
+        if probe.spec.behaviour == Behaviour::Quiet {
+            let written = apply::write(probe, &probe.spec.text, &self.ctx, &self.owned, pass).await;
+            return written.map(|()| Progress::done()).or_else(Stop::progress);
+        }
         let ended = self.attempt(probe, pass).await;
 
         // Every way out of `attempt` meets here: one status patch, sent only if it differs.
@@ -54,8 +64,7 @@ impl Probes {
         misbehave(probe.spec.behaviour).await?;
 
         // Reads: cache, API server, outside.
-        let owned = self.owned.lock().watch();
-        let world = gather::gather(probe, &self.ctx, &owned, pass).await?;
+        let world = gather::gather(probe, &self.ctx, &self.owned, pass).await?;
 
         // Pure. A refusal carries its reason.
         let desired = validate::validate(probe, &world)?;
@@ -64,17 +73,18 @@ impl Probes {
         let steps = plan::plan(&desired, &world);
 
         // Writes, in that order. Only `apply` can make an `Applied`.
-        apply::apply(probe, steps, &self.ctx, pass).await
+        apply::apply(probe, steps, &self.ctx, &self.owned, pass).await
     }
 }
 
 async fn misbehave(behaviour: Behaviour) -> Result<(), Stop> {
     match behaviour {
-        Behaviour::Well => Ok(()),
+        Behaviour::Well | Behaviour::Quiet => Ok(()),
         Behaviour::Panic => panic!("the spec asks for a panic"),
         Behaviour::Hang => std::future::pending().await,
         Behaviour::Wait => {
-            let reason = kernel::Reason::new(api::probe::reasons::ASKED_TO_WAIT, "the spec asks to wait");
+            let reason =
+                kernel::Reason::new(api::probe::reasons::ASKED_TO_WAIT, "the spec asks to wait");
             Err(Stop::waiting(reason, std::time::Duration::from_secs(3600)))
         }
     }

@@ -27,7 +27,10 @@ pub(super) enum Step {
 /// | gone          | ours            | remove, release           |
 /// | gone, keep    | any             | release                   |
 pub(super) fn plan(desired: &Desired, world: &World) -> Vec<Step> {
-    let remove = || Step::Remove { name: world.outside_name.clone(), marker: world.marker.clone() };
+    let remove = || Step::Remove {
+        name: world.outside_name.clone(),
+        marker: world.marker.clone(),
+    };
     match desired {
         Desired::Gone { keep_outside } => {
             let mut steps = Vec::new();
@@ -44,7 +47,11 @@ pub(super) fn plan(desired: &Desired, world: &World) -> Vec<Step> {
                 (Some(value), _) => {
                     steps.push(Step::Record(world.outside_name.clone()));
                     let (name, marker) = (world.outside_name.clone(), Some(world.marker.clone()));
-                    steps.push(Step::Put(Thing { name, value: value.clone(), marker }));
+                    steps.push(Step::Put(Thing {
+                        name,
+                        value: value.clone(),
+                        marker,
+                    }));
                 }
                 (None, Some(_)) if world.recorded => steps.push(remove()),
                 (None, _) => {}
@@ -76,15 +83,25 @@ mod tests {
     }
 
     fn thing_with(value: &str) -> Thing {
-        Thing { name: "n".into(), value: value.into(), marker: Some("m".into()) }
+        Thing {
+            name: "n".into(),
+            value: value.into(),
+            marker: Some("m".into()),
+        }
     }
 
     fn there(value: Option<&str>) -> Desired {
-        Desired::There { text: "t".into(), outside: value.map(Into::into) }
+        Desired::There {
+            text: "t".into(),
+            outside: value.map(Into::into),
+        }
     }
 
     fn remove() -> Step {
-        Step::Remove { name: "n".into(), marker: "m".into() }
+        Step::Remove {
+            name: "n".into(),
+            marker: "m".into(),
+        }
     }
 
     #[rstest]

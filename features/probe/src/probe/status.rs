@@ -7,12 +7,23 @@ use kernel::{Conditions, Reason, Stop, find};
 use super::Error;
 use super::apply::Applied;
 
-pub(super) fn status(probe: &Probe, ended: &Result<Applied, Stop<Error>>, pass: &Pass) -> ProbeStatus {
+pub(super) fn status(
+    probe: &Probe,
+    ended: &Result<Applied, Stop<Error>>,
+    pass: &Pass,
+) -> ProbeStatus {
     let mut status = probe.status.clone().unwrap_or_default();
-    let mut set = Conditions::new(&status.conditions, probe.metadata.generation, pass.clock().now());
+    let mut set = Conditions::new(
+        &status.conditions,
+        probe.metadata.generation,
+        pass.clock().now(),
+    );
     match ended {
         Ok(applied) => {
-            set.yes(READY, &Reason::new(reasons::SUCCEEDED, "all is as the spec says"));
+            set.yes(
+                READY,
+                &Reason::new(reasons::SUCCEEDED, "all is as the spec says"),
+            );
             status.outside_name.clone_from(&applied.outside_name);
         }
         Err(Stop::Again) => {}
@@ -33,11 +44,20 @@ pub(super) fn status(probe: &Probe, ended: &Result<Applied, Stop<Error>>, pass: 
 
 /// An event for each transition of `Ready`, with the reason of the condition.
 pub(super) fn tell(probe: &Probe, now: &ProbeStatus, pass: &Pass) {
-    let before = probe.status.as_ref().and_then(|status| find(&status.conditions, READY));
-    let Some(ready) = find(&now.conditions, READY) else { return };
+    let before = probe
+        .status
+        .as_ref()
+        .and_then(|status| find(&status.conditions, READY));
+    let Some(ready) = find(&now.conditions, READY) else {
+        return;
+    };
     if before.is_some_and(|before| before.status == ready.status && before.reason == ready.reason) {
         return;
     }
-    let note = if ready.status == "True" { Note::normal } else { Note::warning };
+    let note = if ready.status == "True" {
+        Note::normal
+    } else {
+        Note::warning
+    };
     pass.event(note(ready.reason.clone(), ready.message.clone()));
 }

@@ -12,7 +12,10 @@ pub(super) enum Desired {
     /// The object goes; with what is outside or without.
     Gone { keep_outside: bool },
     /// This text here, this value outside.
-    There { text: String, outside: Option<String> },
+    There {
+        text: String,
+        outside: Option<String>,
+    },
 }
 
 pub(super) fn validate(probe: &Probe, world: &World) -> Result<Desired, Stop> {
@@ -24,18 +27,31 @@ pub(super) fn validate(probe: &Probe, world: &World) -> Result<Desired, Stop> {
     }
     if let Some(thing) = world.thing.as_ref().filter(|thing| !ours(thing)) {
         let owner = thing.marker.as_deref().unwrap_or("nobody");
-        let message = format!("{} exists outside and belongs to {owner}; rename the Probe, or remove it there", thing.name);
+        let message = format!(
+            "{} exists outside and belongs to {owner}; rename the Probe, or remove it there",
+            thing.name
+        );
         return Err(Stop::blocked(Reason::new(reasons::CONFLICT, message)));
     }
     if let Some(map) = &world.config_map
         && map["metadata"]["ownerReferences"][0]["uid"] != *world.uid
     {
-        let message = format!("ConfigMap {} exists and is not this Probe's; rename the Probe, or remove it", world.key);
+        let message = format!(
+            "ConfigMap {} exists and is not this Probe's; rename the Probe, or remove it",
+            world.key
+        );
         return Err(Stop::blocked(Reason::new(reasons::NAME_TAKEN, message)));
     }
-    let outside = probe.spec.outside.as_ref().map(|outside| match &world.secret {
-        Some(secret) => secret.expose().clone(),
-        None => outside.value.clone().unwrap_or_default(),
-    });
-    Ok(Desired::There { text: probe.spec.text.clone(), outside })
+    let outside = probe
+        .spec
+        .outside
+        .as_ref()
+        .map(|outside| match &world.secret {
+            Some(secret) => secret.expose().clone(),
+            None => outside.value.clone().unwrap_or_default(),
+        });
+    Ok(Desired::There {
+        text: probe.spec.text.clone(),
+        outside,
+    })
 }

@@ -15,7 +15,6 @@ const BUILD: &str = "TESTKIT_BUILD";
 
 /// Not a test: what this binary does when it is a child of the test below.
 #[test]
-#[ignore = "a role that the other test starts"]
 fn builder() {
     if std::env::var_os(BUILD).is_some() {
         let ran = Cell::new(false);
@@ -29,7 +28,7 @@ fn builder() {
 /// Starts [`builder`] with an empty cache, and Go settings of a user that would spoil the build.
 fn start_builder(cache: &std::path::Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "builder", "--ignored", "--nocapture"])
+        .args(["--exact", "builder", "--nocapture"])
         .envs([(BUILD, "1"), ("GOFLAGS", "-mod=vendor"), ("GOOS", "plan9")])
         .env("PONTOON_CACHE", cache)
         .stdout(Stdio::piped())

@@ -1,0 +1,92 @@
+//! What several stories tell alike.
+#![allow(dead_code)] // each story uses its part
+
+use aws_emulator::Emulator;
+use jiff::Timestamp;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ListParams};
+use serde_json::Value;
+use testkit::{Result, Team, World, eventually};
+
+/// The manifest of a Probe.
+pub(crate) fn probe(name: &str, spec: &str) -> String {
+    let spec = if spec.starts_with('{') {
+        spec.to_owned()
+    } else {
+        format!("{{{spec}}}")
+    };
+    format!(
+        "---\n{{apiVersion: probe.pontoon.io/v1alpha1, kind: Probe, metadata: {{name: {name}}}, spec: {spec}}}\n"
+    )
+}
+
+/// The manifests of Probes `p0`, `p1`, …
+pub(crate) fn probes(count: usize, spec: &str) -> String {
+    (0..count).map(|n| probe(&format!("p{n}"), spec)).collect()
+}
+
+/// Waits until `count` more passes over Probes have ended.
+pub(crate) async fn finished_passes(world: &World, count: u32) -> Result<()> {
+    let ended = async || {
+        world
+            .operator()
+            .metric("pontoon_reconcile_total", &[("kind", "Probe")])
+            .await
+    };
+    let before = ended().await?;
+    let enough = before + f64::from(count);
+    eventually("more passes", async || {
+        Ok((ended().await? >= enough).then_some(()))
+    })
+    .await
+}
+
+/// Waits for an event of this reason on the object `name`.
+pub(crate) async fn event(team: &Team, name: &str, reason: &str) -> Result<Event> {
+    let api = Api::<Event>::namespaced(team.client(), team.name());
+    eventually(&format!("event {reason} on {name}"), async || {
+        let events = api.list(&ListParams::default()).await?;
+        Ok(events.into_iter().find(|event| {
+            let about = event
+                .regarding
+                .as_ref()
+                .and_then(|regarding| regarding.name.as_deref());
+            event.reason.as_deref() == Some(reason) && about == Some(name)
+        }))
+    })
+    .await
+}
+
+/// When the operator logged lines that hold `text`.
+pub(crate) fn log_times(world: &World, text: &str) -> Vec<std::time::Duration> {
+    let log = world.operator().log();
+    let lines = log.lines().filter(|line| line.contains(text));
+    let stamps = lines.filter_map(|line| {
+        serde_json::from_str::<Value>(line).ok()?["timestamp"]
+            .as_str()?
+            .parse::<Timestamp>()
+            .ok()
+    });
+    stamps
+        .map(|at| std::time::Duration::try_from(at.as_duration()).unwrap_or_default())
+        .collect()
+}
+
+/// The emulator with the test service.
+pub(crate) async fn outside() -> Result<Emulator> {
+    Ok(Emulator::builder()
+        .service(Box::new(aws_emulator::probe::Probe::default()))
+        .start()
+        .await?)
+}
+
+/// Posts to the emulator's control.
+pub(crate) fn control(outside: &Emulator, what: &str, body: Value) -> Result<Value> {
+    Ok(outside.control(http::Method::POST, what, body)?)
+}
+
+/// What really stands outside.
+pub(crate) fn things(outside: &Emulator) -> Result<Vec<Value>> {
+    let answer = outside.control(http::Method::GET, "probe/things/000000000000", Value::Null)?;
+    Ok(answer["things"].as_array().cloned().unwrap_or_default())
+}

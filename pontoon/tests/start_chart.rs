@@ -1,0 +1,308 @@
+//! The chart: rendered by the real Helm, checked against the API server's schemas, installed.
+
+mod chart;
+
+use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
+
+use api::probe::Probe;
+use chart::{Chart, Cluster, NAMESPACE, operator, schemas, source, text};
+use k8s_openapi::{
+    api::{apps::v1::Deployment, core::v1::Namespace, rbac::v1::ClusterRole},
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
+use kube::api::{Api, Patch, PatchParams};
+use rstest::rstest;
+use serde_json::{Value, json};
+use testkit::{Operator, OperatorOptions, Result, Story, manifests, scratch::Scratch};
+
+/// Every switch on, every list and map filled.
+const EVERYTHING: &str = include_str!("chart/everything.yaml");
+const PROBES: &str = "probes.probe.pontoon.io";
+const HELLO: &str = "{apiVersion: probe.pontoon.io/v1alpha1, kind: Probe, metadata: {name: hello}, spec: {text: good morning}}";
+
+#[tokio::test]
+async fn default_values_render_valid_objects() -> Result<()> {
+    let manifest = Chart::released()?.rendered(&[]).await?;
+    schemas::expect_valid(&manifest).await
+}
+
+#[tokio::test]
+async fn each_feature_alone_renders_valid_objects_and_runs_alone() -> Result<()> {
+    let chart = Chart::with_probe().await?;
+    for feature in chart.features()? {
+        let switch = format!("features.{feature}.enabled=true");
+        let manifest = chart.rendered(&["--set", &switch]).await?;
+        schemas::expect_valid(&manifest).await?;
+        let flag = format!("--features={feature}");
+        assert!(args(&manifest)?.contains(&flag), "{manifest}");
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn all_values_set_render_valid_objects() -> Result<()> {
+    let chart = Chart::with_probe().await?;
+    let manifest = everything(&chart).await?;
+    schemas::expect_valid(&manifest).await?;
+    let kinds: BTreeSet<_> = manifests::parse(&manifest)?
+        .into_iter()
+        .filter_map(|object| Some(object.types?.kind))
+        .collect();
+    for kind in ["NetworkPolicy", "PodDisruptionBudget", "ServiceMonitor"] {
+        assert!(kinds.contains(kind), "{kinds:?}");
+    }
+    Ok(())
+}
+
+#[rstest]
+#[case::unknown_value("replica=3", "additional properties 'replica' not allowed")]
+#[case::wrong_type("replicas=two", "at '/replicas': got string, want integer")]
+#[case::unknown_choice("log.format=xml", "value must be one of 'json', 'text'")]
+#[case::unknown_switch("features.probe.on=true", "additional properties 'on' not allowed")]
+#[case::broken_digest("image.digest=latest", "at '/image/digest'")]
+#[case::flag_without_dashes("extraArgs[0]=concurrency", "at '/extraArgs/0'")]
+#[case::unknown_feature(
+    "features.nope.enabled=true",
+    "features.nope: there is no such feature; the features are: probe"
+)]
+#[case::no_feature("features.probe.enabled=false", "leave features empty to run all")]
+#[case::taken_port("metrics.port=8081", "8081 serves the probes")]
+#[tokio::test]
+async fn a_wrong_value_is_refused_with_what_is_wrong(
+    #[case] set: &str,
+    #[case] message: &str,
+) -> Result<()> {
+    let chart = Chart::with_probe().await?;
+    for feature in chart.features()?.iter().filter(|name| *name != "probe") {
+        fs::remove_dir_all(chart.folder().join("generated").join(feature))?;
+    }
+    let refused = chart.render(&["--set", set]).await?.unwrap_err();
+    assert!(refused.contains(message), "{refused}");
+    Ok(())
+}
+
+#[test]
+fn each_value_is_read_by_a_template_and_each_that_is_read_has_a_default() -> Result<()> {
+    let values: Value = serde_saphyr::from_str(&fs::read_to_string(source().join("values.yaml"))?)?;
+    let mut declared = BTreeSet::new();
+    leaves(&values, "", &mut declared);
+    // What is inside of these belongs to Kubernetes and is read as a whole.
+    declared.retain(|path| !path.starts_with("resources."));
+    declared.insert("resources".to_owned());
+    assert_eq!(read_values(&source().join("templates"))?, declared);
+    Ok(())
+}
+
+#[test]
+fn the_chart_installs_the_version_it_is_released_with() -> Result<()> {
+    let text = fs::read_to_string(source().join("Chart.yaml"))?;
+    let chart: Value = serde_saphyr::from_str(&text)?;
+    assert_eq!(chart["appVersion"], env!("CARGO_PKG_VERSION"));
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_operator_understands_the_flags_that_the_chart_passes() -> Result<()> {
+    let chart = Chart::with_probe().await?;
+    let manifest = everything(&chart).await?;
+    let args = args(&manifest)?;
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    // It gets past its flags, and then misses a cluster.
+    let said = text(operator(&args).await?.stderr);
+    assert!(said.contains("no cluster is configured"), "{said}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_install_creates_all_that_is_rendered() -> Result<()> {
+    let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
+    cluster.helm("install", &chart, &[]).await?;
+
+    let manifest = chart.rendered(&[]).await?;
+    let found = cluster
+        .kubectl_file(&["get", "-o", "name"], &manifest)
+        .await?;
+    let rendered = manifests::parse(&manifest)?.len();
+    assert_eq!(found.lines().count(), rendered, "{found}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_namespace_for_restricted_pods_takes_the_operators() -> Result<()> {
+    let (cluster, chart) = (Cluster::start().await?, Chart::released()?);
+    let label =
+        json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
+    Api::<Namespace>::all(cluster.plane.admin())
+        .patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(label))
+        .await?;
+
+    // The pod as the Deployment's controller would make it.
+    let deployment = deployment(&chart.rendered(&[]).await?)?;
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "pontoon" },
+        "spec": deployment["spec"]["template"]["spec"],
+    });
+    let create = ["create", "--dry-run=server", "-n", NAMESPACE];
+    cluster.kubectl_file(&create, &pod.to_string()).await?;
+
+    // The same pod with its capabilities would be turned away.
+    let mut careless = pod;
+    careless["spec"]["containers"][0]["securityContext"] = Value::Null;
+    let refused = cluster.kubectl_file(&create, &careless.to_string()).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("violates PodSecurity"), "{refused}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_upgrade_changes_a_crd() -> Result<()> {
+    let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
+    cluster.helm("install", &chart, &[]).await?;
+    assert_eq!(short_names(&cluster).await?, ["prb"]);
+
+    chart.edit_probe_crds("- prb\n", "- prb\n    - prbs\n")?;
+    cluster.helm("upgrade", &chart, &[]).await?;
+    assert_eq!(short_names(&cluster).await?, ["prb", "prbs"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_uninstall_keeps_crds_and_their_objects_and_takes_the_rest() -> Result<()> {
+    let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
+    cluster.helm("install", &chart, &[]).await?;
+    let client = cluster.plane.admin();
+    manifests::apply(&client, Some(NAMESPACE), HELLO).await?;
+
+    cluster.helm("uninstall", &chart, &[]).await?;
+    Api::<Probe>::namespaced(client.clone(), NAMESPACE)
+        .get("hello")
+        .await?;
+    let deployments = Api::<Deployment>::namespaced(client.clone(), NAMESPACE);
+    assert_eq!(deployments.get_opt("pontoon").await?, None);
+    let roles = Api::<ClusterRole>::all(client);
+    assert_eq!(roles.get_opt("pontoon-engine").await?, None);
+
+    // What was kept does not stand in the way of coming back.
+    cluster.helm("install", &chart, &[]).await?;
+    Ok(())
+}
+
+#[rstest]
+#[case::as_ours("- prb\n", &["--take-ownership"])]
+// Helm applies by server-side apply, so what the predecessor's manager holds differently conflicts.
+#[case::unlike_ours("- older\n", &["--take-ownership", "--force-conflicts"])]
+#[tokio::test]
+async fn a_predecessors_crds_are_taken_over_when_asked(
+    #[case] short_name: &str,
+    #[case] flags: &[&str],
+) -> Result<()> {
+    let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
+    let theirs = fs::read_to_string(chart.folder().join("generated/probe/crds.yaml"))?;
+    let theirs = theirs.replace("- prb\n", short_name);
+    cluster.kubectl_file(&["apply"], &theirs).await?;
+    let client = cluster.plane.admin();
+    let hello = manifests::apply(&client, Some(NAMESPACE), HELLO).await?;
+
+    let refused = text(cluster.try_helm("install", &chart, &[]).await?.stderr);
+    assert!(refused.contains("invalid ownership metadata"), "{refused}");
+
+    cluster.helm("install", &chart, flags).await?;
+    assert_eq!(short_names(&cluster).await?, ["prb"]);
+    let kept = Api::<Probe>::namespaced(client, NAMESPACE)
+        .get("hello")
+        .await?;
+    assert_eq!(kept.metadata.uid, hello[0].metadata.uid);
+    // From here on the release owns them.
+    chart.edit_probe_crds("- prb\n", "- prb\n    - prbs\n")?;
+    cluster.helm("upgrade", &chart, &[]).await?;
+    assert_eq!(short_names(&cluster).await?, ["prb", "prbs"]);
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_roles_of_a_release_are_enough_for_the_operator() -> Result<()> {
+    let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
+    cluster.helm("install", &chart, &[]).await?;
+    let scratch: &Arc<Scratch> = cluster.plane.scratch();
+    let options = OperatorOptions {
+        kubeconfig: cluster
+            .plane
+            .as_service_account(NAMESPACE, "pontoon")
+            .await?,
+        features: vec!["probe".into()],
+        lease_namespace: NAMESPACE.into(),
+        ..OperatorOptions::default()
+    };
+    let running = Operator::start("operator", scratch, options).await?;
+
+    let team = Some(NAMESPACE.to_owned());
+    let log = Some(running.log_path());
+    let story = Story::new(cluster.plane.admin(), team, log, Arc::clone(scratch));
+    story.apply(HELLO).await?;
+    story
+        .until::<Probe>("hello", testkit::is("Ready", "Succeeded"))
+        .await?;
+    assert!(!running.log().contains("forbidden"), "{}", running.log());
+    Ok(())
+}
+
+async fn everything(chart: &Chart) -> Result<String> {
+    let values = chart.scratch().write("values.yaml", EVERYTHING)?;
+    chart.rendered(&["-f", chart::path(&values)]).await
+}
+
+async fn short_names(cluster: &Cluster) -> Result<Vec<String>> {
+    let crds = Api::<CustomResourceDefinition>::all(cluster.plane.admin());
+    Ok(crds
+        .get(PROBES)
+        .await?
+        .spec
+        .names
+        .short_names
+        .unwrap_or_default())
+}
+
+fn deployment(manifest: &str) -> Result<Value> {
+    let objects = manifests::parse(manifest)?.into_iter();
+    let mut values = objects.map(|object| serde_json::to_value(object).expect("it was JSON"));
+    let found = values.find(|object| object["kind"] == "Deployment");
+    Ok(found.expect("the chart renders a Deployment"))
+}
+
+/// The operator's command line.
+fn args(manifest: &str) -> Result<Vec<String>> {
+    let args = &deployment(manifest)?["spec"]["template"]["spec"]["containers"][0]["args"];
+    Ok(serde_json::from_value(args.clone())?)
+}
+
+/// The paths of all values that are no map with keys.
+fn leaves(value: &Value, at: &str, found: &mut BTreeSet<String>) {
+    match value.as_object().filter(|map| !map.is_empty()) {
+        Some(map) => {
+            for (key, value) in map {
+                let path = if at.is_empty() {
+                    key.clone()
+                } else {
+                    format!("{at}.{key}")
+                };
+                leaves(value, &path, found);
+            }
+        }
+        None => drop(found.insert(at.to_owned())),
+    }
+}
+
+/// The paths behind `.Values.` in the templates.
+fn read_values(templates: &Path) -> Result<BTreeSet<String>> {
+    let mut found = BTreeSet::new();
+    for entry in fs::read_dir(templates)? {
+        let text = fs::read_to_string(entry?.path())?;
+        for after in text.split(".Values.").skip(1) {
+            let path = after
+                .split(|c: char| !c.is_alphanumeric() && c != '.')
+                .next();
+            found.extend(path.map(str::to_owned));
+        }
+    }
+    Ok(found)
+}

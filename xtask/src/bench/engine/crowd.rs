@@ -1,0 +1,158 @@
+//! 10,000 objects of 2 KB with a child each: memory, the way of an edit, and a resync.
+
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use http::Method;
+use jiff::Timestamp;
+use serde_json::Value;
+use testkit::{Result, eventually_within};
+
+use super::Found;
+use super::bar::{Bar, quantile};
+use super::cluster::{
+    Cluster, PATIENCE, PROBES, config_maps_path, passes, probe_name, resident, send, until_quiet,
+};
+use crate::progress::Progress;
+use crate::verdict::Error;
+
+const OBJECTS: usize = 10_000;
+/// The text alone, so an object is a little larger.
+const TEXT: usize = 2_048;
+const EDITS: usize = 200;
+/// Short, for the bench's sake: a resync looks at each object once, however often it comes.
+const RESYNC: Duration = Duration::from_secs(20);
+
+pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Found> {
+    progress.step("creating 10,000 objects of 2 KB");
+    cluster.create_probes(0, OBJECTS, TEXT).await?;
+    progress.step("10,000 objects: making the children");
+    cluster.run(&[]).await?;
+    cluster.until_children(OBJECTS).await?;
+    until_quiet(cluster.operator()).await?;
+    let memory = resident(cluster.operator()).await?;
+    progress.step("10,000 objects: edits");
+    let latencies = edits(cluster).await?;
+    cluster.stop().await?;
+    let (writes, looks) = resync(cluster, progress).await?;
+    let (p50, p99) = (quantile(&latencies, 0.5), quantile(&latencies, 0.99));
+    let slowest = quantile(&latencies, 1.0);
+    let notes = vec![
+        String::new(),
+        format!(
+            "edit to pass: median {p50:.1} ms, 99th of 100 {p99:.1} ms, slowest {slowest:.1} ms of {EDITS}"
+        ),
+        format!("resync: {looks} passes over {OBJECTS} objects"),
+    ];
+    Ok(Found {
+        bars: vec![
+            Bar::at_most(
+                "resident memory, 10,000 objects of 2 KB and their children",
+                memory,
+                100.0,
+                " MiB",
+            ),
+            Bar::at_most(
+                "change of one object among 10,000 to its pass, p99",
+                p99,
+                50.0,
+                " ms",
+            ),
+            Bar::at_most(
+                "writes but Leases over a resync of 10,000 objects",
+                writes,
+                0.0,
+                "",
+            )
+            .whole(),
+        ],
+        notes,
+    })
+}
+
+/// Milliseconds from the API server's receipt of an edit to that of the pass's first request: the
+/// pass began between the two.
+async fn edits(cluster: &Cluster) -> Result<Vec<f64>> {
+    let mark = cluster.plane.mark();
+    for number in 0..EDITS {
+        let name = probe_name(number * (OBJECTS / EDITS));
+        let text = format!("edit {number}");
+        cluster.edit(&name, &text).await?;
+        let path = format!("{}/{name}", config_maps_path(PROBES));
+        let look = async || {
+            let child = send(
+                &cluster.admin,
+                Method::GET,
+                &path,
+                "application/json",
+                &Value::Null,
+            )
+            .await?;
+            Ok((child["data"]["text"] == *text).then_some(()))
+        };
+        eventually_within(
+            PATIENCE,
+            &format!("{name} is edited and its child follows"),
+            look,
+        )
+        .await?;
+    }
+    let mut edited: HashMap<String, Timestamp> = HashMap::new();
+    for entry in cluster
+        .plane
+        .writes_since(mark, |entry| entry.resource == "probes")
+        .await?
+    {
+        edited.insert(entry.name, entry.time);
+    }
+    let mut began: HashMap<String, Timestamp> = HashMap::new();
+    for entry in cluster.asked(mark, PROBES).await? {
+        if edited
+            .get(&entry.name)
+            .is_some_and(|edit| *edit <= entry.time)
+        {
+            let first = began.entry(entry.name).or_insert(entry.time);
+            *first = entry.time.min(*first);
+        }
+    }
+    if began.len() != EDITS {
+        return Err(Error::new(format!(
+            "{} passes were seen for {EDITS} edits",
+            began.len()
+        ))
+        .into());
+    }
+    let wait = |(name, edit): (&String, &Timestamp)| {
+        began[name].duration_since(*edit).as_secs_f64() * 1000.0
+    };
+    Ok(edited.iter().map(wait).collect())
+}
+
+/// The operator's writes over one resync, and the passes in it.
+async fn resync(cluster: &Cluster, progress: &Progress) -> Result<(f64, f64)> {
+    progress.step("10,000 objects: first look after a start");
+    cluster
+        .run(&[&format!("--probe-resync={}", RESYNC.as_secs())])
+        .await?;
+    let all = f64::from(u32::try_from(OBJECTS)?);
+    until_passes(cluster, all).await?;
+    progress.step("10,000 objects: one resync");
+    let (mark, before, began) = (
+        cluster.plane.mark(),
+        passes(cluster.operator()).await?,
+        Instant::now(),
+    );
+    until_passes(cluster, before + all).await?;
+    // Each object's time comes within a tenth of the period.
+    let rest = RESYNC.mul_f64(1.2).saturating_sub(began.elapsed());
+    tokio::time::sleep(rest).await;
+    let writes = cluster.world.writes_since(mark).await?;
+    let looks = passes(cluster.operator()).await? - before;
+    cluster.stop().await?;
+    Ok((f64::from(u32::try_from(writes.len())?), looks))
+}
+
+async fn until_passes(cluster: &Cluster, number: f64) -> Result<()> {
+    let look = async || Ok((passes(cluster.operator()).await? >= number).then_some(()));
+    eventually_within(PATIENCE, &format!("{number} passes have ended"), look).await
+}

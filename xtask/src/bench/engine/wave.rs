@@ -1,0 +1,252 @@
+//! Waves: 4,000 objects without a child each, then passes until every child exists. Beside it the
+//! same applies from a bare loop, and the same wave while one more object misbehaves.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use http::Method;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use testkit::{Entry, Result};
+use tokio::task::JoinSet;
+
+use super::Found;
+use super::bar::{Bar, median};
+use super::cluster::{
+    APPLY, BARE, Cluster, PROBES, config_maps_path, probe_name, send, until_ready,
+};
+use crate::progress::Progress;
+use crate::table::table;
+use crate::verdict::Error;
+
+const OBJECTS: usize = 4_000;
+/// Calls of the bare loop at once: the operator's default concurrency.
+const CONCURRENCY: usize = 16;
+const TEXT: usize = 64;
+/// Each comparison is made this often, in turn; the middle ratio counts.
+const ROUNDS: usize = 3;
+/// The object that misbehaves.
+const ODD: &str = "odd";
+
+pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Found> {
+    progress.step("creating 4,000 objects");
+    cluster.create_probes(0, OBJECTS, TEXT).await?;
+    let mut found = against_a_bare_loop(cluster, progress).await?;
+    found.add(beside_a_bad_object(cluster, progress).await?);
+    // Succession finds all as it should be.
+    cluster.apply_probe(ODD, "Quiet", "well again").await?;
+    Ok(found)
+}
+
+async fn against_a_bare_loop(cluster: &Cluster, progress: &Progress) -> Result<Found> {
+    let (mut rows, mut ratios) = (Vec::new(), Vec::new());
+    for round in 1..=ROUNDS {
+        progress.step(&format!(
+            "4,000 applies, bare loop and ours: round {round} of {ROUNDS}"
+        ));
+        // In turn, so that a server that grows slower over time favours neither.
+        let (bare, ours) = if round % 2 == 1 {
+            (bare(cluster).await?, cold(cluster).await?)
+        } else {
+            let ours = cold(cluster).await?;
+            (bare(cluster).await?, ours)
+        };
+        ratios.push(ours / bare);
+        rows.push([
+            format!("{round}"),
+            format!("{bare:.0}"),
+            format!("{ours:.0}"),
+            format!("{:.2}", ours / bare),
+        ]);
+    }
+    let bar = Bar::at_least(
+        "4,000 cold passes with one apply each ÷ bare loop",
+        median(&ratios),
+        0.8,
+    );
+    let table = table(["ROUND", "BARE LOOP/S", "PASSES/S", "RATIO"], rows);
+    Ok(Found {
+        bars: vec![bar],
+        notes: vec![table, String::new()],
+    })
+}
+
+async fn beside_a_bad_object(cluster: &Cluster, progress: &Progress) -> Result<Found> {
+    let (mut rows, mut hangs, mut panics) = (Vec::new(), Vec::new(), Vec::new());
+    for round in 1..=ROUNDS {
+        progress.step(&format!(
+            "4,000 applies beside a bad object: round {round} of {ROUNDS}"
+        ));
+        let without = beside(cluster, "Quiet").await?;
+        let hanging = beside(cluster, "Hang").await?;
+        let panicking = beside(cluster, "Panic").await?;
+        hangs.push(hanging / without);
+        panics.push(panicking / without);
+        let rates = [without, hanging, panicking].map(|rate| format!("{rate:.0}"));
+        let [without, hanging, panicking] = rates;
+        rows.push([format!("{round}"), without, hanging, panicking]);
+    }
+    let bars = vec![
+        Bar::at_least(
+            "passes of the others while one object's hangs ÷ without",
+            median(&hangs),
+            0.95,
+        ),
+        Bar::at_least(
+            "passes of the others while one object's panics ÷ without",
+            median(&panics),
+            0.95,
+        ),
+    ];
+    let table = table(["ROUND", "WITHOUT/S", "ONE HANGS/S", "ONE PANICS/S"], rows);
+    Ok(Found {
+        bars,
+        notes: vec![table],
+    })
+}
+
+/// Applies a second by a loop that does nothing else, as the operator's account.
+async fn bare(cluster: &Cluster) -> Result<f64> {
+    let client = cluster.as_operator().await?;
+    let (mark, began) = (cluster.plane.mark(), Timestamp::now());
+    let next = Arc::new(AtomicUsize::new(0));
+    let mut workers = JoinSet::new();
+    for _ in 0..CONCURRENCY {
+        let (client, next) = (client.clone(), Arc::clone(&next));
+        workers.spawn(async move {
+            loop {
+                let number = next.fetch_add(1, Ordering::Relaxed);
+                if number >= OBJECTS {
+                    return Ok(());
+                }
+                let path = format!(
+                    "{}/{}?fieldManager=bench-bare&force=false",
+                    config_maps_path(BARE),
+                    probe_name(number)
+                );
+                send(&client, Method::PATCH, &path, APPLY, &child(number)).await?;
+            }
+        });
+    }
+    while let Some(ended) = workers.join_next().await {
+        let sent: Result<()> = ended?;
+        sent?;
+    }
+    let applies = applies(cluster.asked(mark, BARE).await?);
+    cluster.empty(BARE).await?;
+    rate(&applies, Some(began))
+}
+
+/// What the operator applies for a Probe, word for word but for names.
+fn child(number: usize) -> Value {
+    let name = probe_name(number);
+    json!({
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {
+            "name": name,
+            "namespace": BARE,
+            "labels": {"probe.pontoon.io/owned": "true"},
+            "annotations": {"pontoon.io/applied": format!("{number:016x}")},
+            "ownerReferences": [{
+                "apiVersion": "probe.pontoon.io/v1alpha1",
+                "kind": "Probe",
+                "name": name,
+                "uid": format!("00000000-0000-4000-8000-{number:012x}"),
+                "controller": true,
+            }],
+        },
+        "data": {"text": "x".repeat(TEXT)},
+    })
+}
+
+/// Passes a second from the operator's start, with all objects there, until the last child exists.
+async fn cold(cluster: &Cluster) -> Result<f64> {
+    let (mark, began) = (cluster.plane.mark(), Timestamp::now());
+    cluster.run(&[]).await?;
+    cluster.until_children(OBJECTS).await?;
+    let applies = applies(cluster.asked(mark, PROBES).await?);
+    cluster.stop().await?;
+    cluster.empty(PROBES).await?;
+    rate(&applies, Some(began))
+}
+
+/// Applies a second for the others, from the first to the last, while the odd one behaves so.
+///
+/// The operator stands by until its queue is full, and an edit puts the odd one in front: so its
+/// pass is under way before any other.
+async fn beside(cluster: &Cluster, behaviour: &str) -> Result<f64> {
+    cluster.apply_probe(ODD, behaviour, "as it was").await?;
+    cluster.give_lease("bench").await?;
+    let mark = cluster.plane.mark();
+    cluster.run(&["--lease-retry-period=500ms"]).await?;
+    until_ready(cluster.operator(), false).await?;
+    cluster.apply_probe(ODD, behaviour, "edited").await?;
+    cluster.give_lease("").await?;
+    cluster
+        .until_children(OBJECTS + usize::from(behaviour == "Quiet"))
+        .await?;
+    misbehaved(cluster, behaviour).await?;
+    let mut applies = applies(cluster.asked(mark, PROBES).await?);
+    cluster.stop().await?;
+    cluster.empty(PROBES).await?;
+    applies.remove(ODD);
+    rate(&applies, None)
+}
+
+/// Fails unless the odd one did what the wave was about.
+async fn misbehaved(cluster: &Cluster, behaviour: &str) -> Result<()> {
+    let operator = cluster.operator();
+    let seen = match behaviour {
+        "Hang" => {
+            operator
+                .metric("pontoon_passes_in_flight", &[("kind", "Probe")])
+                .await?
+        }
+        "Panic" => {
+            operator
+                .metric("pontoon_panics_total", &[("kind", "Probe")])
+                .await?
+        }
+        _ => return Ok(()),
+    };
+    if seen < 1.0 {
+        let message = format!(
+            "the object with behaviour {behaviour} did not show it, so the wave says nothing"
+        );
+        return Err(Error::new(message).into());
+    }
+    Ok(())
+}
+
+/// When each child was first applied.
+fn applies(asked: Vec<Entry>) -> HashMap<String, Timestamp> {
+    let mut first = HashMap::new();
+    for entry in asked
+        .into_iter()
+        .filter(|entry| entry.verb == "patch" && entry.code < 300)
+    {
+        let at = first.entry(entry.name).or_insert(entry.time);
+        *at = entry.time.min(*at);
+    }
+    first
+}
+
+/// Children a second, from `began` or else from the first on.
+fn rate(applies: &HashMap<String, Timestamp>, began: Option<Timestamp>) -> Result<f64> {
+    if applies.len() != OBJECTS {
+        return Err(Error::new(format!(
+            "{} children were applied instead of {OBJECTS}",
+            applies.len()
+        ))
+        .into());
+    }
+    let first = began.or_else(|| applies.values().min().copied());
+    let last = applies.values().max().copied();
+    let (Some(first), Some(last)) = (first, last) else {
+        return Ok(f64::NAN);
+    };
+    let seconds = last.duration_since(first).as_secs_f64();
+    Ok(f64::from(u32::try_from(OBJECTS)?) / seconds)
+}
