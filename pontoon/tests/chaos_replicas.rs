@@ -13,7 +13,6 @@ use chaos_outside::{
     writes,
 };
 use k8s_openapi::api::rbac::v1::{ClusterRoleBinding, RoleBinding, Subject};
-use kube::ResourceExt;
 use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testkit::{Entry, Operator, OperatorOptions, Result, World, WorldPlan, eventually_within};

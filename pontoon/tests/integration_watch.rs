@@ -130,7 +130,10 @@ async fn a_server_that_does_not_stream_lists_is_listed_page_by_page() -> Result<
     let proxy = proxy(&world).await?;
     let no = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422,
         "message": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"});
-    proxy.rule(Rule::on(Method::GET, "*?*sendInitialEvents=true*").status(StatusCode::UNPROCESSABLE_ENTITY, no.to_string()));
+    proxy.rule(
+        Rule::on(Method::GET, "*?*sendInitialEvents=true*")
+            .status(StatusCode::UNPROCESSABLE_ENTITY, no.to_string()),
+    );
     through(&proxy, &world).await?;
     team.apply(&probes(3, "text: listed")).await?;
     for n in 0..3 {

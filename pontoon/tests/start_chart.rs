@@ -175,6 +175,11 @@ async fn an_uninstall_keeps_crds_and_their_objects_and_takes_the_rest() -> Resul
     manifests::apply(&client, Some(NAMESPACE), HELLO).await?;
 
     cluster.helm("uninstall", &chart, &[]).await?;
+    // A CRD that is being deleted still serves its objects for a while.
+    let crd = Api::<CustomResourceDefinition>::all(client.clone())
+        .get(PROBES)
+        .await?;
+    assert_eq!(crd.metadata.deletion_timestamp, None);
     Api::<Probe>::namespaced(client.clone(), NAMESPACE)
         .get("hello")
         .await?;
@@ -280,7 +285,7 @@ async fn short_names(cluster: &Cluster) -> Result<Vec<String>> {
 async fn columns(cluster: &Cluster) -> Result<Vec<String>> {
     let crds = Api::<CustomResourceDefinition>::all(cluster.plane.admin());
     let versions = crds.get(PROBES).await?.spec.versions.into_iter();
-    let columns = versions.flat_map(|version| version.additional_printer_columns);
+    let columns = versions.filter_map(|version| version.additional_printer_columns);
     Ok(columns.flatten().map(|column| column.name).collect())
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Either, Ready, ready};
 use http::{HeaderValue, Method, Request, Response, header};
 use kernel::Guard;
 use kube::client::{Body, ClientBuilder};
@@ -44,7 +44,9 @@ impl Clients {
         config.connect_timeout = Some(Duration::from_secs(5));
         config.write_timeout = Some(CALL_TIMEOUT);
         let namespace = config.default_namespace.clone();
-        let service = ClientBuilder::try_from(config)?.build();
+        let service = ClientBuilder::try_from(config)?
+            .with_layer(&tower::layer::layer_fn(LastLook))
+            .build();
         let service = tower::service_fn(move |request| {
             let client = service.clone();
             async move { client.send(request).await.map_err(BoxError::from) }
@@ -70,7 +72,7 @@ impl Clients {
         Client::new(layer.layer(self.wire.clone()), self.namespace.clone())
     }
 
-    /// A client for what is no effect of a pass: leases, events, reviews.
+    /// A client for what every replica does: watches, leases, reviews.
     pub fn unguarded(&self, purpose: &str) -> Client {
         self.client(purpose, Vec::new())
     }
@@ -83,6 +85,36 @@ struct Policy {
     guards: Vec<Guard>,
     in_flight: Arc<Semaphore>,
     metrics: Metrics,
+}
+
+/// The guards of a write, on its way with it.
+#[derive(Clone)]
+struct Asked(Vec<Guard>);
+
+/// Asks a write's guards once more behind every queue on the way to the connection: a process
+/// that was frozen while the write stood in one must not send it when it thaws.
+struct LastLook<S>(S);
+
+impl<S> Service<Request<Body>> for LastLook<S>
+where
+    S: Service<Request<Body>, Error = BoxError>,
+{
+    type Response = S::Response;
+    type Error = BoxError;
+    type Future = Either<S::Future, Ready<Result<S::Response, BoxError>>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
+        self.0.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        let asked = request.extensions_mut().remove::<Asked>();
+        let mut guards = asked.iter().flat_map(|Asked(guards)| guards);
+        match guards.try_for_each(Guard::check) {
+            Ok(()) => Either::Left(self.0.call(request)),
+            Err(deposed) => Either::Right(ready(Err(deposed.into()))),
+        }
+    }
 }
 
 struct GuardLayer(Policy);
@@ -162,7 +194,7 @@ async fn once<S>(
     wire: S,
     policy: &Policy,
     verb: &'static str,
-    request: Request<Body>,
+    mut request: Request<Body>,
 ) -> Result<Response<Body>, BoxError>
 where
     S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Send + 'static,
@@ -170,8 +202,11 @@ where
 {
     let _slot = policy.in_flight.acquire().await?;
     if !is_read(verb) {
-        // Asked last, after every wait: a deposed leader sends nothing.
+        // After every wait of ours; `LastLook` asks again after those of the connection pool.
         policy.guards.iter().try_for_each(Guard::check)?;
+        request
+            .extensions_mut()
+            .insert(Asked(policy.guards.clone()));
     }
     policy.metrics.api_in_flight.inc();
     let answer = tokio::time::timeout(CALL_TIMEOUT, wire.oneshot(request)).await;

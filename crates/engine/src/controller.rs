@@ -11,21 +11,20 @@ use kernel::{Backoff, Class, ObjectKey, Progress, SharedClock, spread};
 use kube::Client;
 use parking_lot::Mutex;
 use serde::de::DeserializeOwned;
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tracing::Instrument;
 
 use crate::events::{Events, Note};
-use crate::hub::{Change, Followed, Hub, Watch, WatchKey};
+use crate::hub::{Cache, Change, Followed, Hub, WatchKey};
 use crate::metrics::{ByController, ByResult, Depth, Metrics, OfController, Outcome};
-use crate::pass::{Pass, Slot, reference};
+use crate::pass::{Pass, reference};
 use crate::queue::{Cause, Next, Queue, Taken};
+use crate::slot::{Slot, Slots};
 use crate::stored::{Malformed, Stored};
 use crate::{Classified, Kind, Tasks};
 
 /// Share by which resyncs are spread around their period.
 const SPREAD: f64 = 0.1;
-/// Passes that may wait outside their slot, for each slot.
-const PARKED_PER_SLOT: usize = 16;
 
 /// What a controller does with an object of its kind.
 pub trait Reconcile: Send + Sync + 'static {
@@ -212,11 +211,10 @@ pub(crate) struct Controller {
     spec: ControllerSpec,
     around: Surroundings,
     label: OfController,
-    watch: Arc<Watch>,
+    cache: Cache,
     state: Mutex<State>,
     changed: Notify,
-    slots: Arc<Semaphore>,
-    parking: Arc<Semaphore>,
+    slots: Slots,
 }
 
 impl Controller {
@@ -229,7 +227,7 @@ impl Controller {
                 feature: around.feature.clone(),
                 kind: spec.kind().kind.clone(),
             },
-            watch: primary.watch(),
+            cache: around.hub.cache(spec.key.clone()),
             state: Mutex::new(State {
                 queue: Queue::new(spec.backoff),
                 settled: HashMap::new(),
@@ -237,8 +235,7 @@ impl Controller {
                 synced: false,
             }),
             changed: Notify::new(),
-            slots: Arc::new(Semaphore::new(concurrency)),
-            parking: Arc::new(Semaphore::new(concurrency * PARKED_PER_SLOT)),
+            slots: Slots::new(concurrency),
             spec,
             around,
         });
@@ -286,7 +283,7 @@ impl Controller {
                 Change::Synced => synced = true,
                 Change::Resync => {
                     synced = others.store().is_synced();
-                    for object in self.watch.store().all() {
+                    for object in self.cache.store().all() {
                         self.add(object.key(), Cause::Followed);
                     }
                 }
@@ -348,11 +345,9 @@ impl Controller {
 
     async fn hand_out(self: Arc<Self>, passes: &Tasks) {
         loop {
-            let Ok(permit) = self.slots.clone().acquire_owned().await else {
-                return;
-            };
+            let slot = self.slots.take().await;
             let taken = self.next().await;
-            passes.spawn(self.clone().run(taken, permit));
+            passes.spawn(self.clone().run(taken, slot));
         }
     }
 
@@ -375,21 +370,16 @@ impl Controller {
         }
     }
 
-    async fn run(self: Arc<Self>, taken: Taken, permit: OwnedSemaphorePermit) {
+    async fn run(self: Arc<Self>, taken: Taken, slot: Slot) {
         let key = taken.key;
-        let Some(object) = self.watch.store().get(&key) else {
+        let Some(object) = self.cache.store().get(&key) else {
             self.forget(&key);
             return;
-        };
-        let slot = Slot {
-            slots: self.slots.clone(),
-            parking: self.parking.clone(),
-            held: Some(permit),
         };
         let mut pass = Pass {
             id: format!("{:08x}", fastrand::u32(..)),
             kind: self.spec.kind().clone(),
-            watch: self.watch.clone(),
+            cache: self.cache.clone(),
             wish: Some(object.wish()),
             object,
             client: self.around.client.clone(),
@@ -549,7 +539,7 @@ impl Controller {
             .written
             .as_ref()
             .map_or(pass.object.version(), |written| written.version());
-        let next = match self.watch.store().get(key) {
+        let next = match self.cache.store().get(key) {
             None => {
                 drop(state);
                 self.forget(key);
@@ -647,7 +637,7 @@ impl Controller {
         &self,
         key: &ObjectKey,
     ) -> Option<k8s_openapi::api::core::v1::ObjectReference> {
-        self.watch
+        self.cache
             .store()
             .get(key)
             .map(|object| reference(self.spec.kind(), &object))

@@ -107,18 +107,18 @@ impl Engine {
             .lease
             .as_ref()
             .map_or_else(|| "pontoon".to_owned(), |lease| lease.identity.clone());
-        let (events, sending) = Events::new(
-            clients.unguarded("events"),
-            settings.clock.clone(),
-            metrics.clone(),
-            instance,
-        );
-        tasks.spawn(sending);
         let guard = if settings.lease.is_some() {
             Guard::held()
         } else {
             Guard::always()
         };
+        let (events, sending) = Events::new(
+            clients.client("events", vec![guard.clone()]),
+            settings.clock.clone(),
+            metrics.clone(),
+            instance,
+        );
+        tasks.spawn(sending);
         let (leading, leads) = watch::channel(false);
         let status = Arc::new(Standing {
             hub: hub.clone(),

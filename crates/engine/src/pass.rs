@@ -9,30 +9,22 @@ use kube::Client;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::events::{Events, Note};
-use crate::hub::Watch;
+use crate::hub::Cache;
 use crate::patch::{self, Bound, Form};
+use crate::slot::Slot;
 use crate::stored::Stored;
 use crate::{ApiError, Classified, Kind};
 
 /// Tries of a guarded metadata write against others who write at the same time.
 const TRIES: u32 = 5;
 
-/// A place among the passes that may run at once.
-#[derive(Debug)]
-pub(crate) struct Slot {
-    pub(crate) slots: Arc<Semaphore>,
-    pub(crate) parking: Arc<Semaphore>,
-    pub(crate) held: Option<OwnedSemaphorePermit>,
-}
-
 /// One pass. It writes the object at most once; what it writes, the cache knows at once.
 pub struct Pass {
     pub(crate) id: String,
     pub(crate) kind: Kind,
-    pub(crate) watch: Arc<Watch>,
+    pub(crate) cache: Cache,
     pub(crate) object: Arc<Stored>,
     pub(crate) client: Client,
     pub(crate) events: Events,
@@ -157,14 +149,7 @@ impl Pass {
 
     /// Waits for an outside limiter without holding a place among the running passes.
     pub async fn outside<T>(&mut self, wait: impl Future<Output = T> + Send) -> T {
-        let Ok(parked) = self.slot.parking.clone().try_acquire_owned() else {
-            return wait.await;
-        };
-        self.slot.held = None;
-        let value = wait.await;
-        self.slot.held = self.slot.slots.clone().acquire_owned().await.ok();
-        drop(parked);
-        value
+        self.slot.outside(wait).await
     }
 
     /// The object as events name it.
@@ -247,7 +232,7 @@ impl Pass {
                     self.wish = match &self.written {
                         // It went with its last finalizer: what the cache still holds is past.
                         Some(now) if is_gone(now) => {
-                            self.watch.store().get(self.key()).map(|held| held.wish())
+                            self.cache.store().get(self.key()).map(|held| held.wish())
                         }
                         Some(now) if alone => Some(now.wish()),
                         Some(_) | None => None,
@@ -268,12 +253,12 @@ impl Pass {
 
     fn learn(&mut self, text: &str) {
         let Ok(now) = self.read(text) else { return };
-        let now = self.watch.store().learn(now);
+        let now = self.cache.store().learn(now);
         self.written = Some(now);
     }
 
     fn read(&self, text: &str) -> Result<Stored, ApiError> {
-        Stored::read(&self.kind, text, &self.watch.key().projection).map_err(|error| {
+        Stored::read(&self.kind, text, &self.cache.key().projection).map_err(|error| {
             ApiError::Unreadable {
                 what: format!("read {} {}", self.kind.kind, self.key()),
                 message: error.to_string(),

@@ -131,6 +131,12 @@ impl Reloading {
 
 impl ResolvesServerCert for Reloading {
     fn resolve(&self, _: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        Some(self.current())
+    }
+}
+
+impl Reloading {
+    fn current(&self) -> Arc<CertifiedKey> {
         let mut held = self.held.lock();
         let now = self.clock.elapsed();
         if now.saturating_sub(held.looked) >= LOOK {
@@ -145,7 +151,7 @@ impl ResolvesServerCert for Reloading {
                 Err(error) => tracing::warn!(%error, "kept the old certificate"),
             }
         }
-        Some(held.pair.clone())
+        held.pair.clone()
     }
 }
 
@@ -166,4 +172,59 @@ fn parse(
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::new(&what, error))?;
     certified(chain, key, &what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::TestClock;
+
+    fn write(folder: &Path, certificate: &str, key: &str) {
+        std::fs::write(folder.join("tls.crt"), certificate).unwrap();
+        std::fs::write(folder.join("tls.key"), key).unwrap();
+    }
+
+    fn pair() -> (String, String, Vec<u8>) {
+        let made = rcgen::generate_simple_self_signed(vec!["a".to_owned()]).unwrap();
+        (
+            made.cert.pem(),
+            made.signing_key.serialize_pem(),
+            made.cert.der().to_vec(),
+        )
+    }
+
+    #[test]
+    fn a_renewed_certificate_is_served_and_a_half_written_one_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let (old, old_key, old_der) = pair();
+        let (new, new_key, new_der) = pair();
+        write(folder.path(), &old, &old_key);
+        let clock = Arc::new(TestClock::new());
+        let (crt, key) = (folder.path().join("tls.crt"), folder.path().join("tls.key"));
+        let served = Reloading::new(&crt, &key, clock.clone()).unwrap();
+        let der = || served.current().cert[0].to_vec();
+
+        write(folder.path(), &new[..100], &new_key);
+        clock.advance(LOOK);
+        assert_eq!(der(), old_der);
+        write(folder.path(), &new, &new_key);
+        assert_eq!(der(), old_der, "looked at again only after a while");
+        clock.advance(LOOK);
+        assert_eq!(der(), new_der);
+    }
+
+    #[test]
+    fn a_missing_certificate_is_named_at_start() {
+        let files = Certificate::Files {
+            certificate: "nowhere/tls.crt".into(),
+            key: "nowhere/tls.key".into(),
+        };
+        let Err(error) = acceptor(&files, Arc::new(TestClock::new())) else {
+            panic!("it was accepted")
+        };
+        assert!(
+            error.to_string().contains("nowhere/tls.crt")
+                && error.to_string().contains("--metrics-cert-path")
+        );
+    }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use engine::{Classified, kill_point};
+use engine::{Classified, GuardedBody, kill_point};
 use kernel::{Class, Deposed, Guard, redact};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -118,9 +118,19 @@ impl Outside {
         secrets: &[&str],
     ) -> Result<Value, Error> {
         let what = format!("{operation} {name}");
-        let lost = |error: reqwest::Error| Error::Unreachable {
-            what: what.clone(),
-            message: redact(&error.to_string(), secrets),
+        let lost = |error: reqwest::Error| match deposed(&error) {
+            Some(source) => Error::Deposed {
+                what: what.clone(),
+                source,
+            },
+            None => Error::Unreachable {
+                what: what.clone(),
+                message: redact(&error.to_string(), secrets),
+            },
+        };
+        let guards = match operation {
+            "Get" => Vec::new(),
+            _ => self.guards.clone(),
         };
         let response = self
             .http
@@ -132,7 +142,7 @@ impl Outside {
                 "authorization",
                 "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/probe/aws4_request, SignedHeaders=host, Signature=00",
             )
-            .body(body.to_string())
+            .body(reqwest::Body::wrap(GuardedBody::new(body.to_string(), guards)))
             .send()
             .await
             .map_err(lost)?;
@@ -151,4 +161,16 @@ impl Outside {
             message: redact(message, secrets),
         })
     }
+}
+
+/// The guard's word, if that is why a call was not sent.
+fn deposed(error: &reqwest::Error) -> Option<Deposed> {
+    let mut cause = std::error::Error::source(error);
+    while let Some(inner) = cause {
+        if let Some(deposed) = inner.downcast_ref::<Deposed>() {
+            return Some(*deposed);
+        }
+        cause = inner.source();
+    }
+    None
 }

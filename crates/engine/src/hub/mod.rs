@@ -78,7 +78,7 @@ pub enum Health {
 }
 
 /// One watch and what it holds.
-pub struct Watch {
+struct Watch {
     key: WatchKey,
     store: Store,
     health: Mutex<Health>,
@@ -150,23 +150,31 @@ impl Hub {
     /// # Bounds
     /// A reader that falls behind gets `Resync`; `pontoon_watch_lag_total` counts it.
     pub fn follow(&self, key: WatchKey) -> Followed {
-        let mut watches = self.watches.lock();
-        let watch = watches
-            .entry(key.clone())
-            .or_insert_with(|| self.start(key))
-            .clone();
-        watch.readers.fetch_add(1, Ordering::SeqCst);
-        drop(watches);
-        let (now, synced, changes) = watch.store.read();
+        let reader = self.reader(key);
+        let (now, synced, changes) = reader.0.store.read();
         let mut first: VecDeque<_> = now.into_iter().map(Change::Apply).collect();
         if synced {
             first.push_back(Change::Synced);
         }
         Followed {
-            watch,
+            reader,
             first,
             changes,
         }
+    }
+
+    /// Holds what `key` names for those who only look things up. It is the same watch.
+    pub fn cache(&self, key: WatchKey) -> Cache {
+        Cache(Arc::new(self.reader(key)))
+    }
+
+    fn reader(&self, key: WatchKey) -> Reader {
+        let mut watches = self.watches.lock();
+        let watch = watches
+            .entry(key.clone())
+            .or_insert_with(|| self.start(key));
+        watch.readers.fetch_add(1, Ordering::SeqCst);
+        Reader(watch.clone())
     }
 
     fn start(&self, key: WatchKey) -> Arc<Watch> {
@@ -225,9 +233,20 @@ impl Hub {
     }
 }
 
-/// A reader of a watch.
+/// One who keeps a watch alive.
+struct Reader(Arc<Watch>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if self.0.readers.fetch_sub(1, Ordering::SeqCst) == 1 {
+            self.0.left.notify_one();
+        }
+    }
+}
+
+/// A reader of a watch, told of every change.
 pub struct Followed {
-    watch: Arc<Watch>,
+    reader: Reader,
     first: VecDeque<Change>,
     changes: broadcast::Receiver<Change>,
 }
@@ -241,11 +260,8 @@ impl Followed {
         match self.changes.recv().await {
             Ok(change) => change,
             Err(broadcast::error::RecvError::Lagged(_)) => {
-                self.watch
-                    .metrics
-                    .watch_lag
-                    .get_or_create(&self.watch.label())
-                    .inc();
+                let watch = &self.reader.0;
+                watch.metrics.watch_lag.get_or_create(&watch.label()).inc();
                 Change::Resync
             }
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,
@@ -254,36 +270,25 @@ impl Followed {
 
     /// All that the watch holds.
     pub fn store(&self) -> &Store {
-        &self.watch.store
-    }
-
-    /// Another handle on what the watch holds, kept alive by this reader.
-    pub fn watch(&self) -> Arc<Watch> {
-        self.watch.clone()
+        &self.reader.0.store
     }
 }
 
-impl Watch {
-    /// What this watch holds.
+/// What a watch holds, for as long as this handle or a clone of it lives.
+#[derive(Clone)]
+pub struct Cache(Arc<Reader>);
+
+impl Cache {
+    /// Its objects.
     pub fn store(&self) -> &Store {
-        &self.store
+        &self.0.0.store
     }
 
-    /// What it watches.
+    /// What is watched.
     pub fn key(&self) -> &WatchKey {
-        &self.key
-    }
-
-    /// How it is doing.
-    pub fn health(&self) -> Health {
-        self.health.lock().clone()
+        &self.0.0.key
     }
 }
 
-impl Drop for Followed {
-    fn drop(&mut self) {
-        if self.watch.readers.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.watch.left.notify_one();
-        }
-    }
-}
+#[cfg(test)]
+mod tests;

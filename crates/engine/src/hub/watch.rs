@@ -29,6 +29,8 @@ const RETRY: Backoff = Backoff {
     cap: Duration::from_secs(10),
     jitter: 0.3,
 };
+/// Between two connections, so that a server that closes at once is not hammered.
+const PAUSE: Duration = Duration::from_millis(100);
 /// A kind that is not served is looked for this often; a new CRD wakes it at once.
 const UNSERVED: Duration = Duration::from_secs(30);
 
@@ -100,8 +102,11 @@ pub(super) async fn keep(watch: Arc<Watch>, client: Client) {
         };
         watch.metrics.watch_restarts.get_or_create(&label).inc();
         match ended {
-            Ended::Normally => {}
-            Ended::Expired => position.version = None,
+            Ended::Normally => tokio::time::sleep(PAUSE).await,
+            Ended::Expired => {
+                position.version = None;
+                tokio::time::sleep(PAUSE).await;
+            }
             Ended::NoStreaming => position.streaming = false,
             Ended::NotServed => {
                 watch.store.clear();

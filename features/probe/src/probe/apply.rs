@@ -1,7 +1,7 @@
 //! The writes, in the order of the plan.
 
 use api::probe::{FINALIZER, OWNED_LABEL, Probe, ProbeStatus};
-use engine::{Kind, Pass, Recorded, Watch, kill_point};
+use engine::{Cache, Kind, Pass, Recorded, kill_point};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kernel::Progress;
 use kube::Resource;
@@ -26,7 +26,7 @@ pub(super) async fn apply(
     probe: &Probe,
     steps: Vec<Step>,
     ctx: &Ctx,
-    owned: &Watch,
+    owned: &Cache,
     pass: &mut Pass,
 ) -> Result<Applied, Stop> {
     let mut outside_name = probe
@@ -89,7 +89,7 @@ pub(super) async fn write(
     probe: &Probe,
     text: &str,
     ctx: &Ctx,
-    owned: &Watch,
+    owned: &Cache,
     pass: &Pass,
 ) -> Result<(), Stop> {
     let metadata = json!({

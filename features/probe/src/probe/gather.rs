@@ -2,7 +2,7 @@
 
 use api::probe::{Probe, reasons};
 use base64::Engine as _;
-use engine::{Kind, Pass, Watch};
+use engine::{Cache, Kind, Pass};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kernel::{Marker, ObjectKey, Reason, Redacted, label};
 use serde_json::Value;
@@ -29,7 +29,7 @@ pub(super) struct World {
 pub(super) async fn gather(
     probe: &Probe,
     ctx: &Ctx,
-    owned: &Watch,
+    owned: &Cache,
     pass: &Pass,
 ) -> Result<World, Stop> {
     let key = pass.key().clone();

@@ -10,7 +10,7 @@ mod validate;
 use std::sync::Arc;
 
 use api::probe::{Behaviour, Probe};
-use engine::{Followed, Pass, Reconcile, Watch, WatchKey};
+use engine::{Cache, Pass, Reconcile, WatchKey};
 use kernel::Progress;
 
 use crate::Ctx;
@@ -22,19 +22,13 @@ type Stop = kernel::Stop<Error>; // Waiting, Blocked or Failed
 /// Reconciles Probes.
 pub(crate) struct Probes {
     ctx: Arc<Ctx>,
-    owned: Arc<Watch>,
-    /// Keeps the watch alive.
-    _reader: Followed,
+    owned: Cache,
 }
 
 impl Probes {
     pub(crate) fn new(ctx: Arc<Ctx>, owned: WatchKey) -> Self {
-        let reader = ctx.deck.hub.follow(owned);
-        Self {
-            ctx,
-            owned: reader.watch(),
-            _reader: reader,
-        }
+        let owned = ctx.deck.hub.cache(owned);
+        Self { ctx, owned }
     }
 }
 

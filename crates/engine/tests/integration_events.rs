@@ -1,0 +1,75 @@
+//! Events against a real API server.
+
+use std::sync::Arc;
+
+use engine::{Clients, Events, Metrics, Note};
+use k8s_openapi::api::core::v1::ObjectReference;
+use k8s_openapi::api::events::v1::Event;
+use kernel::RealClock;
+use kube::api::{Api, ListParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use testkit::{ControlPlane, Result, eventually};
+
+#[tokio::test]
+async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Result<()> {
+    let plane = ControlPlane::shared().await?;
+    plane.ensure_namespace("events").await?;
+    let config = Kubeconfig::read_from(plane.kubeconfig())?;
+    let config =
+        kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
+    let metrics = Metrics::default();
+    let clients = Clients::new(config, 8, metrics.clone())?;
+    let (events, sending) = Events::new(
+        clients.unguarded("events"),
+        Arc::new(RealClock::new()),
+        metrics,
+        "me".into(),
+    );
+    let tasks = engine::Tasks::default();
+    tasks.spawn(sending);
+
+    let regarding = |name: &str| ObjectReference {
+        api_version: Some("v1".into()),
+        kind: Some("ConfigMap".into()),
+        namespace: Some("events".into()),
+        name: Some(name.into()),
+        uid: Some(format!("uid-of-{name}")),
+        ..ObjectReference::default()
+    };
+    for _ in 0..5 {
+        events.record(
+            regarding("one"),
+            Note::warning("Broken", "the same each time"),
+        );
+    }
+    for n in 0..100 {
+        events.record(
+            regarding("loud"),
+            Note::normal("Chatter", format!("number {n}")),
+        );
+    }
+    events.record(regarding("last"), Note::normal("Last", "after all that"));
+
+    let api = Api::<Event>::namespaced(plane.admin(), "events");
+    let all = eventually("the last event", async || {
+        let all = api.list(&ListParams::default()).await?.items;
+        Ok(all
+            .iter()
+            .any(|event| event.reason.as_deref() == Some("Last"))
+            .then_some(all))
+    })
+    .await?;
+    let of = |reason: &str| {
+        all.iter()
+            .filter(|event| event.reason.as_deref() == Some(reason))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of("Broken").len(), 1);
+    assert_eq!(
+        of("Broken")[0].series.as_ref().map(|series| series.count),
+        Some(5)
+    );
+    assert_eq!(of("Chatter").len(), 20, "a burst, and no more");
+    tasks.finish().await;
+    Ok(())
+}
