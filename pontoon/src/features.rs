@@ -4,11 +4,10 @@ use engine::{Feature, Usage};
 
 /// All of them, in the order of the manual.
 pub(crate) fn all() -> Vec<Box<dyn Feature>> {
-    #[allow(unused_mut)] // only the chaos build adds to it
-    let mut features: Vec<Box<dyn Feature>> = Vec::new();
-    #[cfg(feature = "chaos")]
-    features.push(Box::new(probe::ProbeFeature));
-    features
+    vec![
+        #[cfg(feature = "chaos")]
+        Box::new(probe::ProbeFeature),
+    ]
 }
 
 /// Refuses names that are no feature, and says which are.

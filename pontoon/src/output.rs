@@ -1,5 +1,7 @@
 //! Results on stdout, in the form that was asked for.
 
+use std::io::Write;
+
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use serde::Serialize;
@@ -49,23 +51,31 @@ pub(crate) struct Unprintable(String);
 
 impl Listing {
     pub(crate) fn print(self, format: Format) -> Result<(), Unprintable> {
+        let mut text = self.text(format)?;
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        match std::io::stdout().write_all(text.as_bytes()) {
+            // `| head` has read enough.
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+            other => other.map_err(|error| Unprintable(error.to_string())),
+        }
+    }
+
+    fn text(self, format: Format) -> Result<String, Unprintable> {
         match format {
-            Format::Table => println!("{}", self.table()),
+            Format::Table => Ok(self.table().trim_fmt()),
             Format::Json => {
                 let all: Vec<_> = self.rows.into_iter().map(|row| row.full).collect();
-                println!(
-                    "{}",
-                    serde_json::to_string_pretty(&all).map_err(|e| Unprintable(e.to_string()))?
-                );
+                serde_json::to_string_pretty(&all).map_err(|error| Unprintable(error.to_string()))
             }
             Format::Yaml => {
-                for row in self.rows {
-                    print!("---\n{}", yaml(&row.full)?);
-                }
+                let documents: Result<Vec<_>, _> =
+                    self.rows.iter().map(|row| yaml(&row.full)).collect();
+                Ok(documents?.concat())
             }
-            Format::Name => self.rows.iter().for_each(|row| println!("{}", row.name)),
+            Format::Name => Ok(self.rows.into_iter().map(|row| row.name + "\n").collect()),
         }
-        Ok(())
     }
 
     fn table(&self) -> Table {
@@ -80,11 +90,8 @@ impl Listing {
     }
 }
 
+/// One document, with the line before it that tells it from the one above.
 fn yaml(value: &impl Serialize) -> Result<String, Unprintable> {
-    let mut text =
-        serde_saphyr::to_string(value).map_err(|error| Unprintable(error.to_string()))?;
-    if !text.ends_with('\n') {
-        text.push('\n');
-    }
-    Ok(text)
+    let text = serde_saphyr::to_string(value).map_err(|error| Unprintable(error.to_string()))?;
+    Ok(format!("---\n{}\n", text.trim_end()))
 }

@@ -23,6 +23,8 @@ use crate::slot::{Slot, Slots};
 use crate::stored::{Malformed, Stored};
 use crate::{Classified, Kind, Tasks};
 
+/// How often gauges are brought up to date.
+const COUNT: Duration = Duration::from_secs(1);
 /// Share by which resyncs are spread around their period.
 const SPREAD: f64 = 0.1;
 
@@ -244,6 +246,7 @@ impl Controller {
             let followed = controller.around.hub.follow(key);
             tasks.spawn(controller.clone().follow_other(followed, map));
         }
+        tasks.spawn(controller.clone().count_on());
         tasks.run(controller.clone().drive(tasks.child()));
         controller
     }
@@ -333,13 +336,23 @@ impl Controller {
             }
             let passes = tasks.child();
             tokio::select! {
-                () = tasks.stopped() => {}
-                _ = leading.wait_for(|leads| !*leads) => {}
+                () = tasks.stopped() => {
+                    passes.finish().await; // those under way may still end, within the engine's deadline
+                    return;
+                }
+                () = async { drop(leading.wait_for(|leads| !*leads).await) } => {}
                 () = self.clone().hand_out(&passes) => {}
             }
-            passes.finish().await; // what was under way is dropped where it waited
+            passes.kill().await; // somebody else may lead by now
             self.state.lock().queue.interrupted(self.now());
+        }
+    }
+
+    /// Keeps the gauges current.
+    async fn count_on(self: Arc<Self>) {
+        loop {
             self.count();
+            tokio::time::sleep(COUNT).await;
         }
     }
 
@@ -347,7 +360,7 @@ impl Controller {
         loop {
             let slot = self.slots.take().await;
             let taken = self.next().await;
-            passes.spawn(self.clone().run(taken, slot));
+            passes.run(self.clone().run(taken, slot));
         }
     }
 
@@ -361,7 +374,6 @@ impl Controller {
             if let Some(taken) = taken {
                 return taken;
             }
-            self.count();
             let wait = due.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
             tokio::select! {
                 () = self.changed.notified() => {}
@@ -438,7 +450,7 @@ impl Controller {
                 message,
             }) => tracing::debug!(message, "pass dropped"),
             Err(Failure::Failed { class, message }) => {
-                tracing::warn!(class = class.as_str(), error = message, "pass failed")
+                tracing::warn!(class = class.as_str(), error = message, "pass failed");
             }
             Err(Failure::Malformed(error)) => {
                 tracing::warn!(%error, "object cannot be read");
@@ -446,7 +458,7 @@ impl Controller {
             }
             Err(Failure::Panicked(message)) => tracing::error!(panic = message, "pass panicked"),
             Err(Failure::Deadline(limit)) => {
-                tracing::error!(seconds = limit.as_secs(), "pass ran out of time")
+                tracing::error!(seconds = limit.as_secs(), "pass ran out of time");
             }
         }
     }

@@ -25,6 +25,8 @@ use crate::{
 const LEGACY_DURATION: Duration = Duration::from_secs(60);
 const LEGACY_DEADLINE: Duration = Duration::from_secs(40);
 const LEGACY_RETRY: Duration = Duration::from_secs(20);
+/// The Lease is given back within this time, or runs out.
+const RELEASE: Duration = Duration::from_secs(3);
 const START_RETRY: Backoff = Backoff {
     first: Duration::from_millis(200),
     cap: Duration::from_secs(5),
@@ -173,39 +175,42 @@ impl Engine {
             }
             std::future::pending::<()>().await;
         };
+        // The Lease is kept while passes come to their end.
         tokio::select! {
             () = leading => {}
             () = self.count_leading() => {}
-            () = &mut stop => {}
+            () = async { stop.await; self.drain(&work).await } => {}
         }
-        self.end(work, claim).await;
+        if let Some(claim) = claim {
+            self.release(claim).await;
+        }
+        self.tasks.stop();
         Ok(())
     }
 
-    /// Stops taking work, lets passes end, gives the Lease back.
-    async fn end(&self, work: Tasks, claim: Option<tokio::sync::Mutex<Claim>>) {
+    /// Takes no more work and lets what is under way end; drops what does not in time.
+    async fn drain(&self, work: &Tasks) {
         tracing::info!("stopping");
         if tokio::time::timeout(self.settings.drain, work.finish())
             .await
             .is_err()
         {
             tracing::warn!("passes were still under way at the deadline; they are dropped");
+            work.kill().await;
         }
-        if let Some(claim) = claim
-            && *self.leading.borrow()
-        {
-            let released = tokio::time::timeout(Duration::from_secs(3), async {
-                claim.lock().await.release().await
-            });
-            match released.await {
-                Ok(Ok(())) => tracing::info!("lease released"),
-                Ok(Err(error)) => {
-                    tracing::warn!(%error, "lease not released; it runs out by itself")
-                }
-                Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
-            }
+    }
+
+    /// Gives the Lease back, so that the next replica need not wait.
+    async fn release(&self, claim: tokio::sync::Mutex<Claim>) {
+        if !*self.leading.borrow() {
+            return;
         }
-        self.tasks.stop();
+        let release = async { claim.lock().await.release().await };
+        match tokio::time::timeout(RELEASE, release).await {
+            Ok(Ok(())) => tracing::info!("lease released"),
+            Ok(Err(error)) => tracing::warn!(%error, "lease not released; it runs out by itself"),
+            Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
+        }
     }
 
     async fn serve(&self) -> Result<(), StartError> {

@@ -62,7 +62,7 @@ pub(crate) fn log_times(world: &World, text: &str) -> Vec<std::time::Duration> {
     let log = world.operator().log();
     let lines = log.lines().filter(|line| line.contains(text));
     let stamps = lines.filter_map(|line| {
-        serde_json::from_str::<Value>(line).ok()?["timestamp"]
+        serde_json::from_str::<Value>(line).ok()?["ts"]
             .as_str()?
             .parse::<Timestamp>()
             .ok()
