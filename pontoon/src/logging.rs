@@ -12,12 +12,16 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer};
 
-/// Starts logging. `level` is a level or a filter such as `info,engine=debug`.
-pub(crate) fn start(format: &str, level: &str) -> Result<(), String> {
+use crate::traces::{self, Traces};
+
+/// Starts logging, and traces if they are wanted. `level` is a level or a filter such as
+/// `info,engine=debug`. What it returns is to be finished at the end.
+pub(crate) fn start(format: &str, level: &str) -> Result<Traces, String> {
     let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("--log-level={level}: {error}; write error, warn, info, debug, trace or a filter")
     })?;
-    let registry = tracing_subscriber::registry().with(filter);
+    let (traces, spans) = traces::start()?;
+    let registry = tracing_subscriber::registry().with(filter).with(spans);
     if format == "json" {
         registry.with(JsonLines).init();
     } else {
@@ -25,7 +29,7 @@ pub(crate) fn start(format: &str, level: &str) -> Result<(), String> {
         let text = tracing_subscriber::fmt::layer().with_ansi(colour);
         registry.with(text.with_writer(std::io::stderr)).init();
     }
-    Ok(())
+    Ok(traces)
 }
 
 /// Writes `level`, `ts`, `logger`, `msg`, then the fields of the pass and of the line, side by side.
@@ -121,7 +125,9 @@ mod tests {
 
     #[test]
     fn a_wrong_filter_says_what_to_write() {
-        let error = start("json", "pontoon=loud=x").unwrap_err();
+        let Err(error) = start("json", "pontoon=loud=x") else {
+            panic!("it was accepted")
+        };
         assert!(
             error.contains("--log-level") && error.contains("debug"),
             "{error}"

@@ -7,6 +7,7 @@ mod logging;
 mod output;
 mod print;
 mod run;
+mod traces;
 
 use std::process::ExitCode;
 

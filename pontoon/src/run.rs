@@ -128,7 +128,8 @@ pub(crate) fn run(
         .filter(|f| names.is_empty() || names.iter().any(|name| name == f.name()))
         .collect();
     let settings = settings(args)?;
-    logging::start(&text(args, "log-format"), &text(args, "log-level")).map_err(Usage)?;
+    let traces =
+        logging::start(&text(args, "log-format"), &text(args, "log-level")).map_err(Usage)?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -138,8 +139,10 @@ pub(crate) fn run(
         })?;
         let stop = stop_signal()?;
         Engine::new(settings, config).await?.run(&chosen, args, stop).await?;
-        Ok(true)
-    })
+        Ok::<_, Box<dyn std::error::Error>>(())
+    })?;
+    traces.finish(); // outside the runtime: the last ones are sent by a thread that blocks
+    Ok(true)
 }
 
 fn settings(args: &ArgMatches) -> Result<Settings, Usage> {

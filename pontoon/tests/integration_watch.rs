@@ -69,8 +69,7 @@ async fn through(proxy: &FaultProxy, world: &World) -> Result<()> {
         .control_plane()
         .as_service_account(world.operator_namespace(), "pontoon")
         .await?;
-    let text =
-        std::fs::read_to_string(account)?.replace(&world.control_plane().url(), &proxy.url());
+    let text = std::fs::read_to_string(account)?.replace(&world.control_plane().url(), proxy.url());
     let path: PathBuf = scratch.write("proxied.kubeconfig", text)?;
     world
         .operator()
