@@ -41,9 +41,7 @@ fn role_spec(dir: &Path, role: &str, address: &str) -> Spec {
     Spec {
         name: role.to_lowercase(),
         program: std::env::current_exe().expect("a running program has a path"),
-        args: ["--exact", "roles", "--nocapture"]
-            .map(Into::into)
-            .to_vec(),
+        args: ["--exact", "roles", "--nocapture"].map(Into::into).to_vec(),
         env: vec![(role.into(), address.into())],
         dir: dir.to_owned(),
         ..Spec::default()

@@ -100,9 +100,10 @@ pub(super) async fn write(
     });
     let kind = Kind::of::<ConfigMap>();
     let desired = json!({"metadata": metadata, "data": {"text": text}});
-    // Followed as metadata, so a known one is read before it is compared.
-    let known = owned.store().get(pass.key()).is_some();
-    let live = if known {
+    // Followed as metadata, so a known one is read before it is compared; and one that may only
+    // not have been listed yet, so that the first pass of a process repeats no write.
+    let maybe = owned.store().get(pass.key()).is_some() || !owned.store().is_synced();
+    let live = if maybe {
         ctx.applier
             .read(&kind, pass.key())
             .await

@@ -1,188 +1,36 @@
 //! Runs passes for the objects of one kind: as many at once as allowed, never two for one object.
 
+mod spec;
+mod telling;
+
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::FutureExt;
-use futures::future::BoxFuture;
-use kernel::{Backoff, Class, ObjectKey, Progress, SharedClock, spread};
+use kernel::{Class, ObjectKey, Progress, SharedClock, spread};
 use kube::Client;
 use parking_lot::Mutex;
-use serde::de::DeserializeOwned;
 use tokio::sync::{Notify, watch};
 use tracing::Instrument;
 
-use crate::events::{Events, Note};
-use crate::hub::{Cache, Change, Followed, Hub, WatchKey};
-use crate::metrics::{ByController, ByResult, Depth, Metrics, OfController, Outcome};
+pub use spec::{ControllerSpec, Reconcile};
+
+use crate::events::Events;
+use crate::hub::{Cache, Change, Followed, Hub};
+use crate::metrics::{Metrics, OfController};
 use crate::pass::{Pass, reference};
 use crate::queue::{Cause, Next, Queue, Taken};
 use crate::slot::{Slot, Slots};
-use crate::stored::{Malformed, Stored};
-use crate::{Classified, Kind, Tasks};
+use crate::stored::Stored;
+use crate::{Classified, Tasks};
+use spec::{Failure, Map};
 
 /// How often gauges are brought up to date.
 const COUNT: Duration = Duration::from_secs(1);
 /// Share by which resyncs are spread around their period.
 const SPREAD: f64 = 0.1;
-
-/// What a controller does with an object of its kind.
-pub trait Reconcile: Send + Sync + 'static {
-    /// The kind as a Rust type; `serde_json::Value` for one known only at run time.
-    type Object: DeserializeOwned + Send + Sync;
-    /// What can surprise it.
-    type Error: Classified;
-
-    /// One pass: makes the outside hold what `object` says, or makes the object say why not.
-    fn reconcile(
-        &self,
-        object: &Self::Object,
-        pass: &mut Pass,
-    ) -> impl Future<Output = Result<Progress, Self::Error>> + Send;
-
-    /// An object is gone: whatever was kept for it can go too.
-    fn gone(&self, key: &ObjectKey) {
-        let _ = key;
-    }
-}
-
-/// Why a pass did not end in a [`Progress`].
-pub(crate) enum Failure {
-    Malformed(Malformed),
-    Failed { class: Class, message: String },
-    Panicked(String),
-    Deadline(Duration),
-}
-
-trait Passes: Send + Sync + 'static {
-    fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>>;
-    fn gone(&self, key: &ObjectKey);
-}
-
-struct Typed<R>(R);
-
-impl<R: Reconcile> Passes for Typed<R> {
-    fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>> {
-        Box::pin(async move {
-            let object: R::Object = pass.object.parse(&pass.kind).map_err(Failure::Malformed)?;
-            let ended = self.0.reconcile(&object, pass).await;
-            ended.map_err(|error| Failure::Failed {
-                class: error.class(),
-                message: crate::error::chain(&error),
-            })
-        })
-    }
-
-    fn gone(&self, key: &ObjectKey) {
-        self.0.gone(key);
-    }
-}
-
-type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
-
-/// All that a feature says about a controller.
-#[derive(Clone)]
-pub struct ControllerSpec {
-    key: WatchKey,
-    passes: Arc<dyn Passes>,
-    follows: Vec<(WatchKey, Map)>,
-    concurrency: Option<usize>,
-    resync: Duration,
-    backoff: Backoff,
-    deadline: Duration,
-    reconcile_now: Vec<String>,
-}
-
-impl ControllerSpec {
-    /// A controller of the objects `key` names.
-    pub fn new(key: WatchKey, reconcile: impl Reconcile) -> Self {
-        Self {
-            key,
-            passes: Arc::new(Typed(reconcile)),
-            follows: Vec::new(),
-            concurrency: None,
-            resync: Duration::from_secs(300),
-            backoff: Backoff::default(),
-            deadline: Duration::from_secs(60),
-            reconcile_now: vec![kernel::RECONCILE_NOW.to_owned()],
-        }
-    }
-
-    /// Looks at the objects that `map` names whenever something that `key` names changes or goes.
-    #[must_use]
-    pub fn follow(
-        mut self,
-        key: WatchKey,
-        map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
-    ) -> Self {
-        self.follows.push((key, Arc::new(map)));
-        self
-    }
-
-    /// Looks at the owner whenever something it controls changes or goes.
-    #[must_use]
-    pub fn owns(self, key: WatchKey) -> Self {
-        let owner = self.key.kind.clone();
-        self.follow(key, move |child| {
-            let owners = child.metadata().owner_references.unwrap_or_default();
-            owners
-                .into_iter()
-                .filter(|by| by.kind == owner.kind && by.api_version == owner.api_version())
-                .map(|by| {
-                    ObjectKey::of(
-                        child
-                            .key()
-                            .namespace
-                            .as_deref()
-                            .filter(|_| owner.namespaced),
-                        &by.name,
-                    )
-                })
-                .collect()
-        })
-    }
-
-    /// Passes at once, where the operator's flag does not fit this kind.
-    #[must_use]
-    pub fn concurrency(self, concurrency: usize) -> Self {
-        Self {
-            concurrency: Some(concurrency),
-            ..self
-        }
-    }
-
-    /// How often a quiet object is looked at, give or take a tenth.
-    #[must_use]
-    pub fn resync(self, resync: Duration) -> Self {
-        Self { resync, ..self }
-    }
-
-    /// How failures are repeated.
-    #[must_use]
-    pub fn backoff(self, backoff: Backoff) -> Self {
-        Self { backoff, ..self }
-    }
-
-    /// How long one pass may take.
-    #[must_use]
-    pub fn deadline(self, deadline: Duration) -> Self {
-        Self { deadline, ..self }
-    }
-
-    /// An inherited annotation that means the same as `pontoon.io/reconcile-now`.
-    #[must_use]
-    pub fn also_reconcile_now(mut self, annotation: impl Into<String>) -> Self {
-        self.reconcile_now.push(annotation.into());
-        self
-    }
-
-    /// The kind it is about.
-    pub fn kind(&self) -> &Kind {
-        &self.key.kind
-    }
-}
 
 /// What the engine lends a controller.
 #[derive(Clone)]
@@ -429,101 +277,6 @@ impl Controller {
         }
     }
 
-    /// Counts, logs and tells of how a pass ended.
-    fn tell(&self, pass: &Pass, ended: &Result<Progress, Failure>, took: Duration) {
-        let outcome = match ended {
-            Ok(Progress::Done { .. }) => "done",
-            Ok(Progress::Again) => "again",
-            Ok(Progress::Waiting { .. }) => "waiting",
-            Ok(Progress::Blocked { .. }) => "blocked",
-            Err(Failure::Malformed(_)) => "malformed",
-            Err(Failure::Failed { class, .. }) => class.as_str(),
-            Err(Failure::Panicked(_)) => "panic",
-            Err(Failure::Deadline(_)) => "deadline",
-        };
-        self.measure(outcome, ended, took);
-        match ended {
-            Ok(progress) if pass.has_written() => tracing::info!(outcome, ?progress, "pass"),
-            Ok(progress) => tracing::debug!(outcome, ?progress, "pass"),
-            Err(Failure::Failed {
-                class: Class::Deposed | Class::Stale,
-                message,
-            }) => tracing::debug!(message, "pass dropped"),
-            Err(Failure::Failed { class, message }) => {
-                tracing::warn!(class = class.as_str(), error = message, "pass failed");
-            }
-            Err(Failure::Malformed(error)) => {
-                tracing::warn!(%error, "object cannot be read");
-                pass.event(Note::warning("Malformed", error.to_string()));
-            }
-            Err(Failure::Panicked(message)) => tracing::error!(panic = message, "pass panicked"),
-            Err(Failure::Deadline(limit)) => {
-                tracing::error!(seconds = limit.as_secs(), "pass ran out of time");
-            }
-        }
-    }
-
-    fn measure(&self, outcome: &str, ended: &Result<Progress, Failure>, took: Duration) {
-        let OfController { feature, kind } = self.label.clone();
-        let metrics = &self.around.metrics;
-        let controller = kind.to_lowercase();
-        if outcome == "panic" {
-            metrics.panics.get_or_create(&self.label).inc();
-        }
-        metrics
-            .passes
-            .get_or_create(&Outcome {
-                feature,
-                kind,
-                outcome: outcome.to_owned(),
-            })
-            .inc();
-        metrics
-            .pass_seconds
-            .get_or_create(&self.label)
-            .observe(took.as_secs_f64());
-        let result = match ended {
-            Ok(Progress::Done { recheck: None } | Progress::Blocked { .. }) => "success",
-            Ok(Progress::Done { .. } | Progress::Again | Progress::Waiting { .. }) => {
-                "requeue_after"
-            }
-            Err(_) => {
-                metrics
-                    .cr_errors
-                    .get_or_create(&ByController {
-                        controller: controller.clone(),
-                    })
-                    .inc();
-                "error"
-            }
-        };
-        metrics
-            .cr_total
-            .get_or_create(&ByResult {
-                controller: controller.clone(),
-                result,
-            })
-            .inc();
-        metrics
-            .cr_seconds
-            .get_or_create(&ByController { controller })
-            .observe(took.as_secs_f64());
-    }
-
-    fn workers(&self, change: i64) {
-        let metrics = &self.around.metrics;
-        metrics
-            .passes_in_flight
-            .get_or_create(&self.label)
-            .inc_by(change);
-        metrics
-            .cr_workers
-            .get_or_create(&ByController {
-                controller: self.label.kind.to_lowercase(),
-            })
-            .inc_by(change);
-    }
-
     /// Decides when the object is looked at next, from how its pass ended and what the cache holds.
     fn settle(&self, pass: &Pass, ended: Result<Progress, Failure>) {
         let key = pass.key();
@@ -615,33 +368,6 @@ impl Controller {
             return Ok(Some(progress));
         }
         Ok(None)
-    }
-
-    fn count(&self) {
-        let state = self.state.lock();
-        let metrics = &self.around.metrics;
-        let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
-        for cause in Cause::ALL {
-            let OfController { feature, kind } = self.label.clone();
-            let depth = Depth {
-                feature,
-                kind,
-                priority: cause.as_str(),
-            };
-            metrics
-                .queue_depth
-                .get_or_create(&depth)
-                .set(number(state.queue.depth(cause)));
-        }
-        let oldest = state.queue.oldest(self.now()).as_millis();
-        metrics
-            .queue_oldest_ms
-            .get_or_create(&self.label)
-            .set(i64::try_from(oldest).unwrap_or(i64::MAX));
-        metrics
-            .backing_off
-            .get_or_create(&self.label)
-            .set(number(state.queue.failing()));
     }
 
     /// The object as events name it, for those who speak of it outside a pass.

@@ -1,0 +1,168 @@
+//! What a feature says about a controller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use kernel::{Backoff, Class, ObjectKey, Progress};
+use serde::de::DeserializeOwned;
+
+use crate::hub::WatchKey;
+use crate::stored::{Malformed, Stored};
+use crate::{Classified, Kind, Pass};
+
+/// What a controller does with an object of its kind.
+pub trait Reconcile: Send + Sync + 'static {
+    /// The kind as a Rust type; `serde_json::Value` for one known only at run time.
+    type Object: DeserializeOwned + Send + Sync;
+    /// What can surprise it.
+    type Error: Classified;
+
+    /// One pass: makes the outside hold what `object` says, or makes the object say why not.
+    fn reconcile(
+        &self,
+        object: &Self::Object,
+        pass: &mut Pass,
+    ) -> impl Future<Output = Result<Progress, Self::Error>> + Send;
+
+    /// An object is gone: whatever was kept for it can go too.
+    fn gone(&self, key: &ObjectKey) {
+        let _ = key;
+    }
+}
+
+/// Why a pass did not end in a [`Progress`].
+pub(super) enum Failure {
+    Malformed(Malformed),
+    Failed { class: Class, message: String },
+    Panicked(String),
+    Deadline(Duration),
+}
+
+pub(super) trait Passes: Send + Sync + 'static {
+    fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>>;
+    fn gone(&self, key: &ObjectKey);
+}
+
+struct Typed<R>(R);
+
+impl<R: Reconcile> Passes for Typed<R> {
+    fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>> {
+        Box::pin(async move {
+            let object: R::Object = pass.object.parse(&pass.kind).map_err(Failure::Malformed)?;
+            let ended = self.0.reconcile(&object, pass).await;
+            ended.map_err(|error| Failure::Failed {
+                class: error.class(),
+                message: crate::error::chain(&error),
+            })
+        })
+    }
+
+    fn gone(&self, key: &ObjectKey) {
+        self.0.gone(key);
+    }
+}
+
+pub(super) type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
+
+/// All that a feature says about a controller.
+#[derive(Clone)]
+pub struct ControllerSpec {
+    pub(super) key: WatchKey,
+    pub(super) passes: Arc<dyn Passes>,
+    pub(super) follows: Vec<(WatchKey, Map)>,
+    pub(super) concurrency: Option<usize>,
+    pub(super) resync: Duration,
+    pub(super) backoff: Backoff,
+    pub(super) deadline: Duration,
+    pub(super) reconcile_now: Vec<String>,
+}
+
+impl ControllerSpec {
+    /// A controller of the objects `key` names.
+    pub fn new(key: WatchKey, reconcile: impl Reconcile) -> Self {
+        Self {
+            key,
+            passes: Arc::new(Typed(reconcile)),
+            follows: Vec::new(),
+            concurrency: None,
+            resync: Duration::from_secs(300),
+            backoff: Backoff::default(),
+            deadline: Duration::from_secs(60),
+            reconcile_now: vec![kernel::RECONCILE_NOW.to_owned()],
+        }
+    }
+
+    /// Looks at the objects that `map` names whenever something that `key` names changes or goes.
+    #[must_use]
+    pub fn follow(
+        mut self,
+        key: WatchKey,
+        map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        self.follows.push((key, Arc::new(map)));
+        self
+    }
+
+    /// Looks at the owner whenever something it controls changes or goes.
+    #[must_use]
+    pub fn owns(self, key: WatchKey) -> Self {
+        let owner = self.key.kind.clone();
+        self.follow(key, move |child| {
+            let owners = child.metadata().owner_references.unwrap_or_default();
+            owners
+                .into_iter()
+                .filter(|by| by.kind == owner.kind && by.api_version == owner.api_version())
+                .map(|by| {
+                    ObjectKey::of(
+                        child
+                            .key()
+                            .namespace
+                            .as_deref()
+                            .filter(|_| owner.namespaced),
+                        &by.name,
+                    )
+                })
+                .collect()
+        })
+    }
+
+    /// Passes at once, where the operator's flag does not fit this kind.
+    #[must_use]
+    pub fn concurrency(self, concurrency: usize) -> Self {
+        Self {
+            concurrency: Some(concurrency),
+            ..self
+        }
+    }
+
+    /// How often a quiet object is looked at, give or take a tenth.
+    #[must_use]
+    pub fn resync(self, resync: Duration) -> Self {
+        Self { resync, ..self }
+    }
+
+    /// How failures are repeated.
+    #[must_use]
+    pub fn backoff(self, backoff: Backoff) -> Self {
+        Self { backoff, ..self }
+    }
+
+    /// How long one pass may take.
+    #[must_use]
+    pub fn deadline(self, deadline: Duration) -> Self {
+        Self { deadline, ..self }
+    }
+
+    /// An inherited annotation that means the same as `pontoon.io/reconcile-now`.
+    #[must_use]
+    pub fn also_reconcile_now(mut self, annotation: impl Into<String>) -> Self {
+        self.reconcile_now.push(annotation.into());
+        self
+    }
+
+    /// The kind it is about.
+    pub fn kind(&self) -> &Kind {
+        &self.key.kind
+    }
+}
