@@ -413,3 +413,32 @@ async fn one_reconcile_id_stands_in_log_status_and_event() -> Result<()> {
     );
     Ok(())
 }
+
+#[tokio::test]
+async fn a_sweep_wakes_those_whose_thing_outside_is_gone() -> Result<()> {
+    let outside = common::outside().await?;
+    let flag = format!("--probe-outside={}", outside.url());
+    let world = World::new()
+        .feature("probe")
+        .arg(flag)
+        .arg("--probe-sweep=1")
+        .start()
+        .await?;
+    let team = world.namespace("harbour").await?;
+    team.apply(&probe("kept", "{text: x, outside: {value: v}}"))
+        .await?;
+    team.until::<Probe>("kept", is("Ready", "Succeeded"))
+        .await?;
+
+    let name = common::things(&outside)?[0]["name"].clone();
+    common::control(
+        &outside,
+        "mutate",
+        json!({"service": "probe", "delete": name}),
+    )?;
+    // The resync is five minutes away.
+    eventually("it is back", async || {
+        Ok((common::things(&outside)?.len() == 1).then_some(()))
+    })
+    .await
+}

@@ -4,19 +4,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures::future::{BoxFuture, Either, Ready, ready};
+use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, header};
+use hyper_util::client::legacy::{self, connect::HttpConnector};
+use hyper_util::rt::TokioExecutor;
 use kernel::Guard;
-use kube::client::{Body, ClientBuilder};
+use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use tokio::sync::Semaphore;
 use tower::buffer::Buffer;
-use tower::{BoxError, Layer, Service, ServiceExt};
+use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
+use crate::GuardedBody;
 use crate::metrics::{ApiCall, Metrics};
 
 /// Calls that hang longer are given up; watches only until their answer begins.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A refused call is repeated this often, after the pause the server asks for, at most `RETRY_PAUSE`.
 const RETRIES: u32 = 2;
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
@@ -35,18 +39,25 @@ pub struct Clients {
 impl Clients {
     /// A pool to the cluster of `config`, with at most `max_in_flight` calls at once.
     pub fn new(
-        mut config: Config,
+        config: Config,
         max_in_flight: usize,
         metrics: Metrics,
     ) -> Result<Self, kube::Error> {
-        // The default retry holds a slot for minutes; ours is short and lives in `Guarded`.
-        config.default_retry = false;
-        config.connect_timeout = Some(Duration::from_secs(5));
-        config.write_timeout = Some(CALL_TIMEOUT);
-        let namespace = config.default_namespace.clone();
-        let service = ClientBuilder::try_from(config)?
-            .with_layer(&tower::layer::layer_fn(LastLook))
-            .build();
+        // Not kube's own stack: its body cannot be guarded, its retry holds a slot for minutes.
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+        let https = config.rustls_https_connector_with_connector(http)?;
+        let pool = legacy::Client::builder(TokioExecutor::new()).build(https);
+        let service = ServiceBuilder::new()
+            .layer(config.base_uri_layer())
+            .option_layer(config.auth_layer()?)
+            .layer(config.extra_headers_layer()?)
+            .map_request(bound)
+            .map_err(BoxError::from)
+            .service(pool);
+        let service = Client::new(service, config.default_namespace.clone());
+        let namespace = config.default_namespace;
         let service = tower::service_fn(move |request| {
             let client = service.clone();
             async move { client.send(request).await.map_err(BoxError::from) }
@@ -91,30 +102,12 @@ struct Policy {
 #[derive(Clone)]
 struct Asked(Vec<Guard>);
 
-/// Asks a write's guards once more behind every queue on the way to the connection: a process
-/// that was frozen while the write stood in one must not send it when it thaws.
-struct LastLook<S>(S);
-
-impl<S> Service<Request<Body>> for LastLook<S>
-where
-    S: Service<Request<Body>, Error = BoxError>,
-{
-    type Response = S::Response;
-    type Error = BoxError;
-    type Future = Either<S::Future, Ready<Result<S::Response, BoxError>>>;
-
-    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        self.0.poll_ready(cx)
-    }
-
-    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
-        let asked = request.extensions_mut().remove::<Asked>();
-        let mut guards = asked.iter().flat_map(|Asked(guards)| guards);
-        match guards.try_for_each(Guard::check) {
-            Ok(()) => Either::Left(self.0.call(request)),
-            Err(deposed) => Either::Right(ready(Err(deposed.into()))),
-        }
-    }
+/// Binds the body to the guards: they are asked once more behind every queue on the way to the
+/// connection, for a process that was frozen while a write stood in one must not send it.
+fn bound(mut request: Request<Body>) -> Request<GuardedBody<Body>> {
+    let asked = request.extensions_mut().remove::<Asked>();
+    let guards = asked.map(|Asked(guards)| guards).unwrap_or_default();
+    request.map(|body| GuardedBody::wrap(body, guards))
 }
 
 struct GuardLayer(Policy);
@@ -202,7 +195,7 @@ where
 {
     let _slot = policy.in_flight.acquire().await?;
     if !is_read(verb) {
-        // After every wait of ours; `LastLook` asks again after those of the connection pool.
+        // After every wait of ours; the body asks again after those of the connection pool.
         policy.guards.iter().try_for_each(Guard::check)?;
         request
             .extensions_mut()
@@ -223,7 +216,11 @@ where
         result,
     };
     policy.metrics.api_calls.get_or_create(&call).inc();
-    answer.map_err(|_| format!("no answer within {} s", CALL_TIMEOUT.as_secs()))?
+    let answer = answer.map_err(|_| format!("no answer within {} s", CALL_TIMEOUT.as_secs()))?;
+    answer.map_err(|error| match GuardedBody::refused(&*error) {
+        Some(deposed) => deposed.into(),
+        None => error,
+    })
 }
 
 fn retry_after<B>(response: &Response<B>) -> Duration {

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::controller::{Controller, ControllerSpec, Surroundings};
-use crate::events::{Events, Note};
+use crate::events::Events;
 use crate::{Applier, CpuPool, Hub, Kind, Metrics, Tasks};
 
 /// Everything a feature is lent. Cheap to clone.
@@ -89,11 +89,6 @@ impl Deck {
     pub fn applier(&self, manager: impl Into<String>) -> Applier {
         Applier::new(self.client.clone(), manager)
     }
-
-    /// Whether this process may write now, outside too.
-    pub fn may_write(&self) -> Result<(), kernel::Deposed> {
-        self.guards.iter().try_for_each(Guard::check)
-    }
 }
 
 /// A controller under way.
@@ -108,13 +103,6 @@ impl Running {
     /// Asks for a pass over `key`: something outside has changed.
     pub fn wake(&self, key: &ObjectKey) {
         self.controller.wake(key);
-    }
-
-    /// Tells of `note` on an object outside any pass.
-    pub fn event(&self, events: &Events, key: &ObjectKey, note: Note) {
-        if let Some(reference) = self.controller.reference(key) {
-            events.record(reference, note);
-        }
     }
 
     /// Ends the controller and waits until its passes have been dropped.

@@ -243,7 +243,10 @@ impl Engine {
         loop {
             let why = match api.get_metadata("kube-system").await {
                 Ok(home) => match ClusterId::new(home.metadata.uid.unwrap_or_default()) {
-                    Ok(cluster) => return cluster,
+                    Ok(cluster) => {
+                        self.status.note("cluster", true, cluster.to_string());
+                        return cluster;
+                    }
                     Err(error) => error.to_string(),
                 },
                 Err(error) => crate::error::chain(&error),

@@ -1,51 +1,73 @@
 //! A write's body that leaves only while this process may write.
 
+use std::error::Error;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http_body_util::Full;
 use hyper::body::{Body, Frame, SizeHint};
 use kernel::{Deposed, Guard};
+use tower::BoxError;
 
-/// The body of a write to the outside. Its guards are asked when the connection takes the bytes,
-/// so that a process frozen after it decided to write sends nothing once it thaws.
+/// The body of a write. Its guards are asked when the connection takes the bytes, so that a
+/// process frozen after it decided to write sends nothing once it thaws.
 ///
-/// A check before the call is still due: it spares the connection, and covers calls without a body.
-pub struct GuardedBody {
-    bytes: Option<Bytes>,
+/// # When not to use it
+/// Alone: a check before the call is still due. It spares the connection, and covers calls
+/// without a body.
+#[derive(Debug)]
+pub struct GuardedBody<B = Full<Bytes>> {
+    body: B,
     guards: Vec<Guard>,
 }
 
 impl GuardedBody {
     /// `bytes`, for as long as all `guards` hold.
     pub fn new(bytes: impl Into<Bytes>, guards: Vec<Guard>) -> Self {
-        Self {
-            bytes: Some(bytes.into()),
-            guards,
-        }
+        Self::wrap(Full::new(bytes.into()), guards)
+    }
+
+    /// The guard's word, if that is why a call failed.
+    pub fn refused(error: &(dyn Error + 'static)) -> Option<Deposed> {
+        let mut causes = std::iter::successors(Some(error), |error| error.source());
+        causes.find_map(|cause| cause.downcast_ref().copied())
     }
 }
 
-impl Body for GuardedBody {
-    type Data = Bytes;
-    type Error = Deposed;
+impl<B> GuardedBody<B> {
+    /// `body`, for as long as all `guards` hold.
+    pub fn wrap(body: B, guards: Vec<Guard>) -> Self {
+        Self { body, guards }
+    }
+}
+
+impl<B> Body for GuardedBody<B>
+where
+    B: Body<Error: Into<BoxError>> + Unpin,
+{
+    type Data = B::Data;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Deposed>>> {
-        let held = self.guards.iter().try_for_each(Guard::check);
-        let bytes = self.bytes.take();
-        Poll::Ready(bytes.map(|bytes| held.map(|()| Frame::data(bytes))))
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
+        if !self.body.is_end_stream()
+            && let Err(deposed) = self.guards.iter().try_for_each(Guard::check)
+        {
+            return Poll::Ready(Some(Err(deposed.into())));
+        }
+        let frame = Pin::new(&mut self.body).poll_frame(cx);
+        frame.map(|frame| frame.map(|frame| frame.map_err(Into::into)))
     }
 
     fn is_end_stream(&self) -> bool {
-        self.bytes.is_none()
+        self.body.is_end_stream()
     }
 
     fn size_hint(&self) -> SizeHint {
-        let left = self.bytes.as_ref().map_or(0, Bytes::len);
-        SizeHint::with_exact(u64::try_from(left).unwrap_or(u64::MAX))
+        self.body.size_hint()
     }
 }
 
@@ -61,6 +83,7 @@ mod tests {
         assert_eq!(body().collect().await.unwrap().to_bytes(), "text");
         let late = body();
         guard.revoke();
-        assert_eq!(late.collect().await.unwrap_err(), Deposed);
+        let error = late.collect().await.unwrap_err();
+        assert_eq!(GuardedBody::refused(&*error), Some(Deposed));
     }
 }

@@ -144,17 +144,13 @@ impl Pass {
 
     /// Tells of something on the object, once per transition.
     pub fn event(&self, note: Note) {
-        self.events.record(self.reference(), note.pass(&self.id));
+        self.events
+            .record(reference(&self.kind, &self.object), note.pass(&self.id));
     }
 
     /// Waits for an outside limiter without holding a place among the running passes.
     pub async fn outside<T>(&mut self, wait: impl Future<Output = T> + Send) -> T {
         self.slot.outside(wait).await
-    }
-
-    /// The object as events name it.
-    pub(crate) fn reference(&self) -> ObjectReference {
-        reference(&self.kind, &self.object)
     }
 
     async fn patch_status<S: Serialize + DeserializeOwned>(
@@ -276,7 +272,8 @@ fn is_gone(answer: &Stored) -> bool {
             .is_none_or(|held| held.is_empty())
 }
 
-pub(crate) fn reference(kind: &Kind, object: &Stored) -> ObjectReference {
+/// The object as events name it.
+fn reference(kind: &Kind, object: &Stored) -> ObjectReference {
     ObjectReference {
         api_version: Some(kind.api_version()),
         kind: Some(kind.kind.clone()),

@@ -17,6 +17,7 @@
 mod lookout;
 mod outside;
 mod probe;
+mod sweep;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -100,6 +101,11 @@ impl Feature for ProbeFeature {
                 .value_name("SECONDS")
                 .default_value("60")
                 .help("Limit of a pass"),
+            Arg::new("probe-sweep")
+                .long("probe-sweep")
+                .value_name("SECONDS")
+                .default_value("0")
+                .help("How often to look for things that went missing outside; 0 for never"),
             Arg::new("probe-legacy-lease")
                 .long("probe-legacy-lease")
                 .value_name("NAMESPACE/NAME|none")
@@ -148,7 +154,12 @@ impl Feature for ProbeFeature {
         .resync(seconds("probe-resync")?)
         .deadline(seconds("probe-deadline")?)
         .also_reconcile_now("probe.pontoon.io/refresh");
-        deck.control(probes);
+        let probes = deck.control(probes);
+        if let (Some(outside), every @ 1..) =
+            (ctx.outside.clone(), seconds("probe-sweep")?.as_secs())
+        {
+            sweep::start(deck, outside, probes, Duration::from_secs(every));
+        }
         deck.control(ControllerSpec::new(
             WatchKey::all(Kind::of::<Lookout>()),
             lookout::Lookouts::new(ctx),

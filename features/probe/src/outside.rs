@@ -1,5 +1,6 @@
 //! The emulator's service `probe`, over HTTP.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::{Classified, GuardedBody, kill_point};
@@ -74,6 +75,15 @@ impl Outside {
         }
     }
 
+    /// The names of all things there.
+    pub(crate) async fn names(&self) -> Result<BTreeSet<String>, Error> {
+        let answer = self.call("List", "things", &json!({}), &[]).await?;
+        let things = answer["things"].as_array().into_iter().flatten();
+        Ok(things
+            .filter_map(|thing| Some(thing["name"].as_str()?.to_owned()))
+            .collect())
+    }
+
     pub(crate) async fn put(&self, thing: &Thing) -> Result<(), Error> {
         self.may_write("Put", &thing.name)?;
         let body = json!({"name": thing.name, "value": thing.value, "marker": thing.marker});
@@ -118,7 +128,7 @@ impl Outside {
         secrets: &[&str],
     ) -> Result<Value, Error> {
         let what = format!("{operation} {name}");
-        let lost = |error: reqwest::Error| match deposed(&error) {
+        let lost = |error: reqwest::Error| match GuardedBody::refused(&error) {
             Some(source) => Error::Deposed {
                 what: what.clone(),
                 source,
@@ -161,16 +171,4 @@ impl Outside {
             message: redact(message, secrets),
         })
     }
-}
-
-/// The guard's word, if that is why a call was not sent.
-fn deposed(error: &reqwest::Error) -> Option<Deposed> {
-    let mut cause = std::error::Error::source(error);
-    while let Some(inner) = cause {
-        if let Some(deposed) = inner.downcast_ref::<Deposed>() {
-            return Some(*deposed);
-        }
-        cause = inner.source();
-    }
-    None
 }

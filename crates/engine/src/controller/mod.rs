@@ -20,7 +20,7 @@ pub use spec::{ControllerSpec, Reconcile};
 use crate::events::Events;
 use crate::hub::{Cache, Change, Followed, Hub};
 use crate::metrics::{Metrics, OfController};
-use crate::pass::{Pass, reference};
+use crate::pass::Pass;
 use crate::queue::{Cause, Next, Queue, Taken};
 use crate::slot::{Slot, Slots};
 use crate::stored::Stored;
@@ -368,17 +368,6 @@ impl Controller {
             return Ok(Some(progress));
         }
         Ok(None)
-    }
-
-    /// The object as events name it, for those who speak of it outside a pass.
-    pub(crate) fn reference(
-        &self,
-        key: &ObjectKey,
-    ) -> Option<k8s_openapi::api::core::v1::ObjectReference> {
-        self.cache
-            .store()
-            .get(key)
-            .map(|object| reference(self.spec.kind(), &object))
     }
 }
 
