@@ -80,7 +80,6 @@ const DOOMED: &str = "PONTOON_TEST_DOOMED";
 
 /// Not a test: what this binary does when the test below starts it.
 #[tokio::test]
-#[ignore = "a role that another test starts"]
 async fn doomed() -> Result<()> {
     if std::env::var_os(DOOMED).is_none() {
         return Ok(());
@@ -109,7 +108,7 @@ fn running(words: &[String]) -> Result<Vec<String>> {
 #[tokio::test]
 async fn a_killed_test_leaves_no_process_behind() -> Result<()> {
     let mut test = Command::new(std::env::current_exe()?)
-        .args(["--exact", "doomed", "--nocapture", "--ignored"])
+        .args(["--exact", "doomed", "--nocapture"])
         .env(DOOMED, "yes")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())

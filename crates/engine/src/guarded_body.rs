@@ -30,7 +30,7 @@ impl GuardedBody {
 
     /// The guard's word, if that is why a call failed.
     pub fn refused(error: &(dyn Error + 'static)) -> Option<Deposed> {
-        let mut causes = std::iter::successors(Some(error), |error| error.source());
+        let mut causes = std::iter::successors(Some(error), |&error| error.source());
         causes.find_map(|cause| cause.downcast_ref().copied())
     }
 }

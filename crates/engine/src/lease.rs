@@ -23,6 +23,9 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use tokio::sync::watch;
 
+/// A Lease that others hold is looked at this often at least.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// How leadership is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseSettings {
@@ -250,7 +253,7 @@ pub(crate) async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sen
             *leads = held;
             flips
         });
-        tokio::time::sleep(retry).await;
+        tokio::time::sleep(if held { retry } else { retry.min(LOOK) }).await;
     }
 }
 

@@ -19,6 +19,12 @@ pub(crate) fn description() -> String {
     )
 }
 
+/// How many programs wanted a core at once over the last minute.
+pub(crate) fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').next().unwrap_or("unknown").to_owned()
+}
+
 /// Resident memory of a process in MiB, now.
 pub(crate) fn resident(pid: u32) -> Option<f64> {
     let kibibytes = field(&format!("/proc/{pid}/status"), "VmRSS")?;

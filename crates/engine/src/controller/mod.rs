@@ -27,6 +27,9 @@ use crate::stored::Stored;
 use crate::{Classified, Tasks};
 use spec::{Failure, Map};
 
+/// Passes wait this long at most for what they follow to be read, looking this often.
+const SETTLE: Duration = Duration::from_secs(30);
+const LOOK: Duration = Duration::from_millis(20);
 /// How often gauges are brought up to date.
 const COUNT: Duration = Duration::from_secs(1);
 /// Share by which resyncs are spread around their period.
@@ -62,6 +65,7 @@ pub(crate) struct Controller {
     around: Surroundings,
     label: OfController,
     cache: Cache,
+    followed: Vec<Cache>,
     state: Mutex<State>,
     changed: Notify,
     slots: Slots,
@@ -86,6 +90,11 @@ impl Controller {
             }),
             changed: Notify::new(),
             slots: Slots::new(concurrency),
+            followed: spec
+                .follows
+                .iter()
+                .map(|(key, _)| around.hub.cache(key.clone()))
+                .collect(),
             spec,
             around,
         });
@@ -196,6 +205,19 @@ impl Controller {
         }
     }
 
+    /// Waits until what passes look up has been read, so that none takes the unread for absent.
+    /// A watch that cannot be read at all (no permission) holds up nobody for ever.
+    async fn settled(&self) {
+        let all = async {
+            while !self.followed.iter().all(Cache::is_settled) {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        if tokio::time::timeout(SETTLE, all).await.is_err() {
+            tracing::warn!(kind = %self.label.kind, "what it follows cannot be read yet; starting without");
+        }
+    }
+
     /// Keeps the gauges current.
     async fn count_on(self: Arc<Self>) {
         loop {
@@ -205,6 +227,7 @@ impl Controller {
     }
 
     async fn hand_out(self: Arc<Self>, passes: &Tasks) {
+        self.settled().await;
         loop {
             let slot = self.slots.take().await;
             let taken = self.next().await;

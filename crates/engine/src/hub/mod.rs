@@ -288,6 +288,11 @@ impl Cache {
     pub fn key(&self) -> &WatchKey {
         &self.0.0.key
     }
+
+    /// Whether looking things up makes sense: all that exists has been read, or nothing can exist.
+    pub fn is_settled(&self) -> bool {
+        self.store().is_synced() || *self.0.0.health.lock() == Health::NotServed
+    }
 }
 
 #[cfg(test)]

@@ -27,8 +27,8 @@ fn release(name: &str, features: &[&str]) -> Result<PathBuf, Error> {
         .collect();
     let built = cargo::build(&args)?
         .into_iter()
-        .filter(|artifact| artifact.target.name == "pontoon");
-    let built = built.filter_map(|artifact| artifact.executable).next();
+        .filter(|artifact| artifact.target.name == "pontoon")
+        .find_map(|artifact| artifact.executable);
     let built = built.ok_or_else(|| Error::new("cargo built no executable named pontoon"))?;
     let folder = cargo::metadata()?.target_directory.join("xtask").join(name);
     std::fs::create_dir_all(&folder).doing(format_args!("making {}", folder.display()))?;

@@ -61,6 +61,10 @@ pub(super) fn run() -> Result<Verdict, Error> {
 
 async fn measure(operator: &Path, progress: &Progress) -> testkit::Result<Found> {
     let mut found = Found::default();
+    found.notes.push(format!(
+        "load before the start: {}; ratios mean little beside other work\n",
+        machine::load()
+    ));
     progress.step("starting a small cluster");
     let small = Cluster::start(operator).await?;
     found.add(idle::measure(&small, progress).await?);

@@ -25,7 +25,7 @@ const OBJECTS: usize = 4_000;
 const CONCURRENCY: usize = 16;
 const TEXT: usize = 64;
 /// Each comparison is made this often, in turn; the middle ratio counts.
-const ROUNDS: usize = 3;
+const ROUNDS: usize = 5;
 /// The object that misbehaves.
 const ODD: &str = "odd";
 
@@ -78,9 +78,7 @@ async fn beside_a_bad_object(cluster: &Cluster, progress: &Progress) -> Result<F
         progress.step(&format!(
             "4,000 applies beside a bad object: round {round} of {ROUNDS}"
         ));
-        let without = beside(cluster, "Quiet").await?;
-        let hanging = beside(cluster, "Hang").await?;
-        let panicking = beside(cluster, "Panic").await?;
+        let [without, hanging, panicking] = each_in_turn(cluster, round).await?;
         hangs.push(hanging / without);
         panics.push(panicking / without);
         let rates = [without, hanging, panicking].map(|rate| format!("{rate:.0}"));
@@ -104,6 +102,17 @@ async fn beside_a_bad_object(cluster: &Cluster, progress: &Progress) -> Result<F
         bars,
         notes: vec![table],
     })
+}
+
+/// The three waves of a round, another one first each time.
+async fn each_in_turn(cluster: &Cluster, round: usize) -> Result<[f64; 3]> {
+    const BEHAVIOURS: [&str; 3] = ["Quiet", "Hang", "Panic"];
+    let mut rates = [f64::NAN; 3];
+    for turn in 0..BEHAVIOURS.len() {
+        let at = (round + turn) % BEHAVIOURS.len();
+        rates[at] = beside(cluster, BEHAVIOURS[at]).await?;
+    }
+    Ok(rates)
 }
 
 /// Applies a second by a loop that does nothing else, as the operator's account.
