@@ -185,6 +185,9 @@ impl Applier {
         let what = format!("apply {} {key}", kind.kind);
         let text = patch::patch(&self.client, &path, what.clone(), Form::Apply, &desired).await?;
         let written = parse(what, &text)?;
+        if is_all_by(&written, &self.manager) {
+            crate::echo::wrote(&written);
+        }
         if !contains(&written, &desired) {
             self.remember(&written, hash);
         }
@@ -233,6 +236,13 @@ fn key_of(desired: &Value) -> ObjectKey {
         metadata["namespace"].as_str(),
         metadata["name"].as_str().unwrap_or_default(),
     )
+}
+
+/// Whether nobody else has a hand in the object, so that its echo can hold nothing new: where others
+/// write too, such as a status, a change of theirs may lie between our look and our write.
+fn is_all_by(object: &Value, manager: &str) -> bool {
+    let entries = object["metadata"]["managedFields"].as_array();
+    entries.is_some_and(|entries| entries.iter().all(|entry| entry["manager"] == manager))
 }
 
 /// A short hash of what is desired; serde_json keeps keys sorted, so equal values hash alike.
@@ -292,6 +302,17 @@ mod tests {
     #[case::numbers_are_values(json!(1.0), json!(1), true)]
     fn live_contains_desired(#[case] live: Value, #[case] desired: Value, #[case] expected: bool) {
         assert_eq!(contains(&live, &desired), expected);
+    }
+
+    #[test]
+    fn only_an_object_that_is_all_ours_has_an_echo_without_news() {
+        let by = |managers: &[&str]| {
+            let entries: Vec<_> = managers.iter().map(|m| json!({"manager": m})).collect();
+            is_all_by(&json!({"metadata": {"managedFields": entries}}), "us")
+        };
+        assert!(by(&["us", "us"]));
+        assert!(!by(&["us", "their-status"]));
+        assert!(!is_all_by(&json!({"metadata": {}}), "us"));
     }
 
     #[test]

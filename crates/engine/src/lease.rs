@@ -80,6 +80,20 @@ fn judge(seen: &Seen, identity: &str, fellow: Option<&str>, now: Duration) -> Mo
     }
 }
 
+/// How long to wait before the next look: until the Lease runs out, if that comes first. A look one
+/// period later would leave the cluster without a leader for that much longer.
+fn pause(seen: Option<&Seen>, held: bool, retry: Duration, now: Duration) -> Duration {
+    let look = retry.min(LOOK);
+    match seen {
+        Some(seen) if !held => {
+            let left = (seen.at + seen.duration).saturating_sub(now);
+            left.clamp(look / 20, look) // one that cannot be taken is not asked for in a spin
+        }
+        None if !held => look,
+        Some(_) | None => retry,
+    }
+}
+
 /// A claim on one Lease, and the guard that follows it.
 pub(crate) struct Claim {
     settings: LeaseSettings,
@@ -176,6 +190,15 @@ impl Claim {
         }
     }
 
+    fn pause(&self, held: bool) -> Duration {
+        pause(
+            self.seen.as_ref(),
+            held,
+            self.settings.retry,
+            self.guard.elapsed(),
+        )
+    }
+
     fn see(&mut self, lease: &Lease) -> Seen {
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
@@ -232,9 +255,8 @@ impl Claim {
 /// Holds the Lease whenever it can, telling `leading`, until dropped.
 pub(crate) async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
     loop {
-        let (held, retry) = {
+        let (held, pause) = {
             let mut claim = claim.lock().await;
-            let retry = claim.settings.retry;
             let held = match tokio::time::timeout(claim.settings.deadline / 2, claim.hold()).await {
                 Ok(Ok(held)) => held,
                 Ok(Err(error)) => {
@@ -243,7 +265,7 @@ pub(crate) async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sen
                 }
                 Err(_) => claim.guard.check().is_ok(),
             };
-            (held, retry)
+            (held, claim.pause(held))
         };
         leading.send_if_modified(|leads| {
             let flips = *leads != held;
@@ -253,7 +275,7 @@ pub(crate) async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sen
             *leads = held;
             flips
         });
-        tokio::time::sleep(if held { retry } else { retry.min(LOOK) }).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -284,6 +306,26 @@ mod tests {
         assert_eq!(
             judge(&seen, "me", fellow, Duration::from_secs(100 + age)),
             so
+        );
+    }
+
+    #[rstest]
+    #[case::a_holder_renews_in_its_own_rhythm(true, 14_500, 20_000)]
+    #[case::a_standby_looks_more_often(false, 1_000, 2_000)]
+    #[case::and_is_there_when_the_lease_runs_out(false, 14_500, 500)]
+    #[case::and_never_spins(false, 20_000, 100)]
+    fn next_look(#[case] held: bool, #[case] age: u64, #[case] millis: u64) {
+        let seen = Seen {
+            holder: "you".into(),
+            version: "1".into(),
+            duration: Duration::from_secs(15),
+            at: Duration::from_secs(100),
+        };
+        let now = seen.at + Duration::from_millis(age);
+        let retry = Duration::from_secs(20);
+        assert_eq!(
+            pause(Some(&seen), held, retry, now),
+            Duration::from_millis(millis)
         );
     }
 }

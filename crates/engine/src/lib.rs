@@ -18,6 +18,7 @@ mod client;
 mod controller;
 mod cpu;
 mod deck;
+mod echo;
 mod engine;
 mod error;
 mod events;

@@ -17,6 +17,7 @@ use tracing::Instrument;
 
 pub use spec::{ControllerSpec, Reconcile};
 
+use crate::echo::{self, Echoes, Version};
 use crate::events::Events;
 use crate::hub::{Cache, Change, Followed, Hub};
 use crate::metrics::{Metrics, OfController};
@@ -56,6 +57,7 @@ struct State {
     settled: HashMap<ObjectKey, (u64, u64)>,
     /// The value of reconcile-now that was served and is to be removed.
     served: HashMap<ObjectKey, String>,
+    echoes: Echoes,
     synced: bool,
 }
 
@@ -86,6 +88,7 @@ impl Controller {
                 queue: Queue::new(spec.backoff),
                 settled: HashMap::new(),
                 served: HashMap::new(),
+                echoes: Echoes::default(),
                 synced: false,
             }),
             changed: Notify::new(),
@@ -135,7 +138,12 @@ impl Controller {
             match others.next().await {
                 // Before that, each object has its first pass ahead anyway.
                 Change::Apply(_) if !synced => {}
-                Change::Apply(other) | Change::Delete(other) => {
+                Change::Apply(other) => {
+                    for key in map(&other) {
+                        self.saw_other(&key, &other);
+                    }
+                }
+                Change::Delete(other) => {
                     for key in map(&other) {
                         self.add(&key, Cause::Followed);
                     }
@@ -167,6 +175,21 @@ impl Controller {
         state.queue.add(object.key(), cause, now);
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// Judges news of something `key` follows: what its own pass wrote is none.
+    fn saw_other(&self, key: &ObjectKey, other: &Stored) {
+        let seen = Version {
+            uid: other.uid().into(),
+            number: other.version(),
+        };
+        let mut state = self.state.lock();
+        if state.queue.is_running(key) {
+            state.echoes.hold(key, seen);
+        } else if !state.echoes.is_echo(key, &seen) {
+            drop(state);
+            self.add(key, Cause::Followed);
+        }
     }
 
     fn lost(&self, key: &ObjectKey) {
@@ -201,7 +224,9 @@ impl Controller {
                 () = self.clone().hand_out(&passes) => {}
             }
             passes.kill().await; // somebody else may lead by now
-            self.state.lock().queue.interrupted(self.now());
+            let mut state = self.state.lock();
+            state.queue.interrupted(self.now());
+            state.echoes.interrupted();
         }
     }
 
@@ -282,10 +307,11 @@ impl Controller {
         );
         let began = self.now();
         self.workers(1);
-        let ended = self.attempt(&mut pass).instrument(span.clone()).await;
+        let attempt = self.attempt(&mut pass).instrument(span.clone());
+        let (ended, wrote) = echo::listen(attempt).await;
         self.workers(-1);
         span.in_scope(|| self.tell(&pass, &ended, self.now().saturating_sub(began)));
-        self.settle(&pass, ended);
+        self.settle(&pass, ended, wrote);
     }
 
     async fn attempt(&self, pass: &mut Pass) -> Result<Progress, Failure> {
@@ -301,7 +327,7 @@ impl Controller {
     }
 
     /// Decides when the object is looked at next, from how its pass ended and what the cache holds.
-    fn settle(&self, pass: &Pass, ended: Result<Progress, Failure>) {
+    fn settle(&self, pass: &Pass, ended: Result<Progress, Failure>, wrote: Vec<Version>) {
         let key = pass.key();
         let resync = spread(self.spec.resync, SPREAD, fastrand::f64());
         let planned = match &ended {
@@ -344,6 +370,9 @@ impl Controller {
         if let Some(wish) = pass.wish {
             state.settled.insert(key.clone(), (wish, handled));
         }
+        if state.echoes.ended(key, wrote) {
+            state.queue.add(key, Cause::Followed, now); // it runs still, so this is for after it
+        }
         let left = pass.written.as_ref().unwrap_or(&pass.object);
         if let (Ok(Progress::Done { .. }), Some((_, value))) = (&ended, self.order(left)) {
             state.served.insert(key.clone(), value); // the next pass removes it: one write a pass
@@ -359,6 +388,7 @@ impl Controller {
         let mut state = self.state.lock();
         state.settled.remove(key);
         state.served.remove(key);
+        state.echoes.forget(key);
         state.queue.forget(key, self.now());
         drop(state);
         self.spec.passes.gone(key);
