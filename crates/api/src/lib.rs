@@ -4,3 +4,4 @@
 //! is a condition. Reasons are constants here, each explained where it stands.
 
 pub mod probe;
+pub mod vault;

@@ -1,0 +1,12 @@
+//! The client against the real Vault, with the fault proxy in between.
+// Tests live in real time; nothing here is part of the product.
+#![allow(clippy::disallowed_methods, missing_docs)]
+
+mod calls;
+mod environment;
+mod faults;
+mod logins;
+mod redirects;
+mod session;
+mod tls;
+mod world;
