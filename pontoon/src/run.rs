@@ -26,9 +26,7 @@ pub(crate) fn args() -> Vec<Arg> {
             "NAME",
             "This cluster's name to the outside; default: the UID of namespace kube-system",
         ),
-        flag("namespace", "NAME", "The operator's own namespace")
-            .env("OPERATOR_NAMESPACE")
-            .default_value("pontoon-system"),
+        flag("namespace", "NAME", "The operator's own namespace").default_value(namespace()),
         switch("leader-elect", "Let one replica at a time act", "true"),
         flag(
             "lease-namespace",
@@ -99,6 +97,11 @@ pub(crate) fn args() -> Vec<Arg> {
         )
         .default_value("info"),
     ]
+}
+
+/// Where this pod runs, as predecessors were told; else the chart's default.
+fn namespace() -> String {
+    std::env::var("OPERATOR_NAMESPACE").unwrap_or_else(|_| "pontoon-system".to_owned())
 }
 
 /// A flag that is true when it stands alone, as controllers have them.

@@ -219,3 +219,27 @@ async fn a_frozen_api_server_is_waited_for() -> Result<()> {
     team.until::<ConfigMap>("hello", edited).await?;
     Ok(())
 }
+
+#[tokio::test]
+async fn writes_whose_answer_is_lost_are_found_and_not_repeated_without_need() -> Result<()> {
+    let aws = testkit::Aws::start().await?;
+    let flag = format!("--probe-outside={}", aws.url());
+    let world = World::new().feature("probe").arg(flag).start().await?;
+    let team = world.namespace("harbour").await?;
+    let proxy = proxy(&world).await?;
+    through(&proxy, &world).await?;
+
+    // Finalizer, name, ConfigMap and status: each is done, and the operator does not hear of it.
+    for path in ["*/probes/lost", "*/configmaps/lost", "*/probes/lost/status"] {
+        proxy.rule(Rule::on(Method::PATCH, path).cut_after().times(1));
+    }
+    team.apply(&probe("lost", "{text: x, outside: {value: v}}"))
+        .await?;
+    team.until::<Probe>("lost", is("Ready", "Succeeded"))
+        .await?;
+    assert_eq!(common::things(&aws)?.len(), 1);
+    let log = aws.control(Method::GET, "log?since=0", serde_json::Value::Null)?;
+    let puts = log.to_string().matches("\"operation\":\"Put\"").count();
+    assert_eq!(puts, 1, "{log}");
+    Ok(())
+}

@@ -4,6 +4,7 @@
 //! World ──▶ ControlPlane (etcd, kube-apiserver, …) ─┐
 //!       ──▶ Operator (the binary, as its ServiceAccount) ├─▶ Child ─▶ Scratch (logs)
 //!       ──▶ Vault ───────────────────────────────────┘
+//!       ──▶ Aws (the emulator)
 //! Story: what a team does in a namespace, and what it then sees
 //! ```
 //! Every server is a [`child::Child`], which ends with the test process however that ends. Every
@@ -13,6 +14,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod audit;
+mod aws;
 mod certs;
 pub mod child;
 mod control_plane;
@@ -32,6 +34,7 @@ mod world;
 
 pub use anyhow::Result;
 pub use audit::{Entry, Mark};
+pub use aws::Aws;
 pub use control_plane::{ControlPlane, Options, install_crypto};
 pub use eventually::{eventually, eventually_within};
 pub use operator::{Operator, OperatorOptions, binary};

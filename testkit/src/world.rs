@@ -9,6 +9,7 @@ use tokio::process::Command;
 
 use crate::{
     audit::{Entry, Mark},
+    aws::Aws,
     control_plane::{ControlPlane, Options},
     manifests,
     operator::{Operator, OperatorOptions, binary},
@@ -29,6 +30,7 @@ pub struct World {
     // The order of these fields is the order in which they end.
     operator: Operator,
     vault: Option<Vault>,
+    aws: Option<Aws>,
     plane: Arc<ControlPlane>,
     options: OperatorOptions,
 }
@@ -41,6 +43,7 @@ pub struct WorldPlan {
     plane: Option<Arc<ControlPlane>>,
     own: Options,
     vault: Option<VaultOptions>,
+    aws: bool,
 }
 
 impl WorldPlan {
@@ -86,6 +89,12 @@ impl WorldPlan {
         self
     }
 
+    /// AWS, for whoever asks it by the usual variables of the environment.
+    pub fn aws(mut self) -> Self {
+        self.aws = true;
+        self
+    }
+
     /// What the world's own control plane consists of.
     pub fn own_control_plane(mut self, options: Options) -> Self {
         self.own = options;
@@ -108,6 +117,7 @@ impl WorldPlan {
             plane,
             own,
             vault,
+            aws,
         } = self;
         // Before anything is started: without the program there is nothing to wait for.
         binary(options.binary.as_deref())?;
@@ -119,6 +129,10 @@ impl WorldPlan {
             Some(how) => Some(Vault::start(how).await?),
             None => None,
         };
+        let aws = if aws { Some(Aws::start().await?) } else { None };
+        for (name, value) in aws.iter().flat_map(Aws::env) {
+            options.env.push((name.to_owned(), value));
+        }
         options.lease_namespace = unique("pontoon");
         options.kubeconfig = plane
             .as_service_account(&options.lease_namespace, ACCOUNT)
@@ -131,6 +145,7 @@ impl WorldPlan {
         Ok(World {
             operator,
             vault,
+            aws,
             plane,
             options,
         })
@@ -171,6 +186,16 @@ impl World {
         self.vault
             .as_ref()
             .expect("the plan asks for Vault: World::new().vault()")
+    }
+
+    /// AWS.
+    ///
+    /// # Panics
+    /// When the plan did not ask for it.
+    pub fn aws(&self) -> &Aws {
+        self.aws
+            .as_ref()
+            .expect("the plan asks for AWS: World::new().aws()")
     }
 
     /// The namespace of the operator's ServiceAccount and Lease.

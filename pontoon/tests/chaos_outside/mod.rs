@@ -4,24 +4,22 @@
 use std::time::Duration;
 
 use api::probe::{Outside as Wish, Probe, ProbeSpec, READY};
-use aws_emulator::Emulator;
 use futures::future::try_join_all;
 use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
-use testkit::{Entry, Mark, Operator, Result, Team, World, eventually_within};
+use testkit::{Aws, Entry, Mark, Operator, Result, Team, World, eventually_within};
 
 /// How long a story waits for many objects, or for the next leader.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// An emulator with nothing in it but what the operator under test puts there.
-pub(crate) struct Outside(Emulator);
+pub(crate) struct Outside(Aws);
 
 impl Outside {
     pub(crate) async fn start() -> Result<Self> {
-        let service = Box::new(aws_emulator::probe::Probe::new());
-        Ok(Self(Emulator::builder().service(service).start().await?))
+        Ok(Self(Aws::start().await?))
     }
 
     /// The operator's flag that leads here.

@@ -1,12 +1,11 @@
 //! What several stories tell alike.
 #![allow(dead_code)] // each story uses its part
 
-use aws_emulator::Emulator;
 use jiff::Timestamp;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ListParams};
 use serde_json::Value;
-use testkit::{Result, Team, World, eventually};
+use testkit::{Aws, Result, Team, World, eventually};
 
 /// The manifest of a Probe.
 pub(crate) fn probe(name: &str, spec: &str) -> String {
@@ -72,21 +71,18 @@ pub(crate) fn log_times(world: &World, text: &str) -> Vec<std::time::Duration> {
         .collect()
 }
 
-/// The emulator with the test service.
-pub(crate) async fn outside() -> Result<Emulator> {
-    Ok(Emulator::builder()
-        .service(Box::new(aws_emulator::probe::Probe::default()))
-        .start()
-        .await?)
+/// The emulator, whose service `probe` is the outside of Probes.
+pub(crate) async fn outside() -> Result<Aws> {
+    Aws::start().await
 }
 
 /// Posts to the emulator's control.
-pub(crate) fn control(outside: &Emulator, what: &str, body: Value) -> Result<Value> {
+pub(crate) fn control(outside: &Aws, what: &str, body: Value) -> Result<Value> {
     Ok(outside.control(http::Method::POST, what, body)?)
 }
 
 /// What really stands outside.
-pub(crate) fn things(outside: &Emulator) -> Result<Vec<Value>> {
+pub(crate) fn things(outside: &Aws) -> Result<Vec<Value>> {
     let answer = outside.control(http::Method::GET, "probe/things/000000000000", Value::Null)?;
     Ok(answer["things"].as_array().cloned().unwrap_or_default())
 }

@@ -3,14 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use aws_emulator::Emulator;
 use kube::Client;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use testkit::child::{Child, Spec};
 use testkit::port::Port;
 use testkit::scratch::Scratch;
 use testkit::tools::Tool;
-use testkit::{ControlPlane, Options, Vault, VaultOptions, manifests};
+use testkit::{Aws, ControlPlane, Options, Vault, VaultOptions, manifests};
 use tokio::time::{sleep, timeout};
 
 use crate::operator::Operator;
@@ -20,9 +19,6 @@ use crate::verdict::{Error, While};
 
 const NAMESPACE: &str = "pontoon-system";
 const ACCOUNT: &str = "pontoon";
-/// The emulator takes any key; this one is the account 000000000000.
-const AWS_KEY: &str = "test";
-const AWS_REGION: &str = "us-east-1";
 /// Contract: ready within a second on an empty cluster. The rest is for a busy machine.
 const READY: Duration = Duration::from_mins(1);
 
@@ -41,7 +37,7 @@ pub(crate) struct Surroundings {
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
     pub(crate) vault: Vault,
-    pub(crate) emulator: Emulator,
+    pub(crate) aws: Aws,
     pub(crate) probes: Port,
     pub(crate) metrics: Port,
     _control_plane: Option<ControlPlane>,
@@ -79,10 +75,7 @@ impl Surroundings {
         progress.step("starting Vault");
         let vault = Vault::start(VaultOptions::dev()).await.map_err(deep)?;
         progress.step("starting the AWS emulator");
-        let emulator = Emulator::builder()
-            .start()
-            .await
-            .doing("starting the AWS emulator")?;
+        let aws = Aws::start().await.map_err(deep)?;
         progress.step("applying CRDs and RBAC");
         install(wanted, operator, &client).await?;
         let identity = match &control_plane {
@@ -96,11 +89,8 @@ impl Surroundings {
         let outside = [
             ("KUBECONFIG", identity.display().to_string()),
             ("VAULT_ADDR", vault.address()),
-            ("AWS_ENDPOINT_URL", emulator.url()),
-            ("AWS_ACCESS_KEY_ID", AWS_KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", AWS_KEY.to_owned()),
-            ("AWS_REGION", AWS_REGION.to_owned()),
         ];
+        let outside = outside.into_iter().chain(aws.env());
         let pontoon = Child::start(&Spec {
             name: "pontoon".to_owned(),
             program: operator.path().to_owned(),
@@ -110,7 +100,7 @@ impl Surroundings {
                 .collect(),
             env: outside
                 .map(|(name, value)| (name.to_owned(), value.into()))
-                .into(),
+                .collect(),
             dir: logs.path().to_owned(),
             ..Spec::default()
         })
@@ -122,7 +112,7 @@ impl Surroundings {
             client,
             kubeconfig,
             vault,
-            emulator,
+            aws,
             probes,
             metrics,
             _control_plane: control_plane,
@@ -132,15 +122,13 @@ impl Surroundings {
 
     /// What someone at a shell needs to talk to all of it.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![
+        let mut settings = vec![
             ("KUBECONFIG", self.kubeconfig.display().to_string()),
             ("VAULT_ADDR", self.vault.address()),
             ("VAULT_TOKEN", self.vault.root_token().to_string()),
-            ("AWS_ENDPOINT_URL", self.emulator.url()),
-            ("AWS_ACCESS_KEY_ID", AWS_KEY.to_owned()),
-            ("AWS_SECRET_ACCESS_KEY", AWS_KEY.to_owned()),
-            ("AWS_REGION", AWS_REGION.to_owned()),
-        ]
+        ];
+        settings.extend(self.aws.env());
+        settings
     }
 
     /// Why nothing can become true any more: Pontoon has ended.
