@@ -30,11 +30,13 @@ fn chosen(names: &[String]) -> Result<Vec<Tool>, Error> {
 
 /// Builds those of `tools` that are not there. Go's own cache makes a second try go on, not start anew.
 pub(crate) fn ensure(tools: &[Tool], progress: &Progress) -> Result<(), Error> {
-    let missing: Vec<Tool> = tools
-        .iter()
-        .copied()
-        .filter(|tool| find(*tool).is_err())
-        .collect();
+    let mut missing: Vec<Tool> = Vec::new();
+    for tool in tools {
+        // Tiers share tools; each is built once.
+        if !missing.contains(tool) && find(*tool).is_err() {
+            missing.push(*tool);
+        }
+    }
     for (at, tool) in missing.iter().enumerate() {
         let step = format!(
             "building {} {} ({} of {})",
