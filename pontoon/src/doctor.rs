@@ -86,7 +86,7 @@ async fn examine(features: &[&dyn Feature], namespace: &str) -> Vec<Check> {
             .own_namespace
             .iter()
             .map(|rule| (rule, Some(namespace)));
-        checks.push(allowed(&client, part, cluster.chain(own)).await);
+        checks.push(allowed(&client, part, namespace, cluster.chain(own)).await);
     }
     checks.push(lease(&client, namespace).await);
     checks
@@ -161,6 +161,7 @@ async fn served(client: &Client, feature: &str, crd: &str) -> Check {
 async fn allowed(
     client: &Client,
     part: &str,
+    namespace: &str,
     rules: impl Iterator<Item = (&PolicyRule, Option<&str>)>,
 ) -> Check {
     let what = format!("{part}: permissions");
@@ -195,8 +196,13 @@ async fn allowed(
     let finding = if holds {
         "all granted".to_owned()
     } else {
+        let of = if part == "engine" {
+            String::new()
+        } else {
+            format!(" --feature {part}")
+        };
         format!(
-            "not granted: {}; run: pontoon rbac --feature {part} | kubectl apply -f -",
+            "not granted: {}; run: pontoon rbac{of} --namespace {namespace} | kubectl apply -f -",
             missing.join(", ")
         )
     };

@@ -144,6 +144,7 @@ pub(crate) fn run(
         Engine::new(settings, config).await?.run(&chosen, args, stop).await?;
         Ok::<_, Box<dyn std::error::Error>>(())
     })?;
+    runtime.shutdown_timeout(Duration::from_secs(1)); // not for ever for a name that does not resolve
     traces.finish(); // outside the runtime: the last ones are sent by a thread that blocks
     Ok(true)
 }
@@ -191,6 +192,10 @@ fn lease(args: &ArgMatches, namespace: &str) -> Result<LeaseSettings, Usage> {
         deadline: time(args, "lease-renew-deadline")?,
         retry: time(args, "lease-retry-period")?,
     };
+    if lease.duration.subsec_nanos() != 0 || lease.retry.is_zero() {
+        let hint = "--lease-duration takes whole seconds, and --lease-retry-period is more than 0s";
+        return Err(Usage(hint.to_owned()));
+    }
     if lease.duration <= lease.deadline || lease.deadline <= lease.retry {
         return Err(Usage("--lease-duration must be longer than --lease-renew-deadline, and that longer than --lease-retry-period".into()));
     }

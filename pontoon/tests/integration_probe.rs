@@ -186,6 +186,7 @@ async fn a_secret_in_an_error_from_outside_reaches_neither_status_nor_events_nor
     let world = World::new()
         .feature("probe")
         .arg(format!("--probe-outside={}", outside.url()))
+        .arg("--log-level=debug")
         .start()
         .await?;
     let team = world.namespace("harbour").await?;

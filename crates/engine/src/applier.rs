@@ -265,7 +265,7 @@ fn contains(live: &Value, desired: &Value) -> bool {
             })
         }
         (Value::Array(live), Value::Array(desired))
-            if desired.iter().all(|entry| entry["name"].is_string()) =>
+            if !desired.is_empty() && desired.iter().all(|entry| entry["name"].is_string()) =>
         {
             desired.iter().all(|want| {
                 live.iter()
@@ -299,6 +299,7 @@ mod tests {
     #[case::an_empty_map_is_dropped_by_the_server(json!({}), json!({"a": {}}), true)]
     #[case::named_entries_merge(json!([{"name": "x", "v": 1}, {"name": "y"}]), json!([{"name": "y"}]), true)]
     #[case::plain_lists_are_whole(json!([1, 2]), json!([1]), false)]
+    #[case::an_empty_list_is_empty(json!([{"name": "x"}]), json!([]), false)]
     #[case::numbers_are_values(json!(1.0), json!(1), true)]
     fn live_contains_desired(#[case] live: Value, #[case] desired: Value, #[case] expected: bool) {
         assert_eq!(contains(&live, &desired), expected);

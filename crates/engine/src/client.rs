@@ -11,6 +11,7 @@ use hyper_util::rt::TokioExecutor;
 use kernel::Guard;
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
+use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Semaphore;
 use tower::buffer::Buffer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
@@ -24,6 +25,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A refused call is repeated this often, after the pause the server asks for, at most `RETRY_PAUSE`.
 const RETRIES: u32 = 2;
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
+/// Calls at once of a client that waits for nobody.
+const RESERVED: usize = 2;
 
 type Wire = Buffer<Request<Body>, BoxFuture<'static, Result<Response<Body>, BoxError>>>;
 
@@ -81,6 +84,15 @@ impl Clients {
             metrics: self.metrics.clone(),
         });
         Client::new(layer.layer(self.wire.clone()), self.namespace.clone())
+    }
+
+    /// A client whose calls never wait for others': the Lease must be renewed whatever goes on.
+    pub fn reserved(&self, purpose: &str, guards: Vec<Guard>) -> Client {
+        let own = Self {
+            in_flight: Arc::new(Semaphore::new(RESERVED)),
+            ..self.clone()
+        };
+        own.client(purpose, guards)
     }
 
     /// A client for what every replica does: watches, leases, reviews.
@@ -201,9 +213,18 @@ where
             .extensions_mut()
             .insert(Asked(policy.guards.clone()));
     }
-    policy.metrics.api_in_flight.inc();
-    let answer = tokio::time::timeout(CALL_TIMEOUT, wire.oneshot(request)).await;
-    policy.metrics.api_in_flight.dec();
+    let _counted = InFlight::new(&policy.metrics);
+    let call = async {
+        let response = wire.oneshot(request).await?;
+        if verb == "watch" {
+            return Ok(response);
+        }
+        // The body belongs to the call: its time and its place.
+        let (parts, body) = response.into_parts();
+        let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+        Ok(Response::from_parts(parts, Body::from(body)))
+    };
+    let answer: Result<Result<_, BoxError>, _> = tokio::time::timeout(CALL_TIMEOUT, call).await;
     let result = match &answer {
         Ok(Ok(response)) if response.status().is_success() => "2xx".to_owned(),
         Ok(Ok(response)) => response.status().as_u16().to_string(),
@@ -221,6 +242,22 @@ where
         Some(deposed) => deposed.into(),
         None => error,
     })
+}
+
+/// A call that is counted as under way for as long as it lives.
+struct InFlight(Gauge);
+
+impl InFlight {
+    fn new(metrics: &Metrics) -> Self {
+        metrics.api_in_flight.inc();
+        Self(metrics.api_in_flight.clone())
+    }
+}
+
+impl Drop for InFlight {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
 }
 
 fn retry_after<B>(response: &Response<B>) -> Duration {

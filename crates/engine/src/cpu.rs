@@ -18,7 +18,11 @@ impl Default for CpuPool {
 impl CpuPool {
     /// Runs `work` when a core is free. A panic in it is the caller's panic.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
-        let _core = self.0.acquire().await.expect("the pool is never closed");
+        let core = self.0.clone().acquire_owned().await;
+        let work = move || {
+            let _core = core; // held by the work, also when nobody waits for it any more
+            work()
+        };
         match tokio::task::spawn_blocking(work).await {
             Ok(value) => value,
             Err(error) => std::panic::resume_unwind(error.into_panic()),

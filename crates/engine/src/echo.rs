@@ -92,8 +92,10 @@ impl Echoes {
 
     /// A pass over `key` has ended and wrote this; answers whether there was news during it.
     pub(crate) fn ended(&mut self, key: &ObjectKey, wrote: Vec<Version>) -> bool {
-        for version in wrote {
-            keep(self.expected.entry(key.clone()).or_default(), version);
+        if wrote.is_empty() {
+            self.expected.remove(key);
+        } else {
+            self.expected.insert(key.clone(), wrote);
         }
         let early = self.early.remove(key).unwrap_or_default();
         early.iter().filter(|seen| !self.is_echo(key, seen)).count() > 0

@@ -86,6 +86,7 @@ pub struct Engine {
     hub: Hub,
     events: Events,
     guard: Guard,
+    cpu: CpuPool,
     leading: watch::Sender<bool>,
     status: Arc<Standing>,
 }
@@ -136,6 +137,7 @@ impl Engine {
             hub,
             events,
             guard,
+            cpu: CpuPool::default(),
             leading,
             status,
         };
@@ -151,6 +153,16 @@ impl Engine {
         stop: impl Future<Output = ()>,
     ) -> Result<(), StartError> {
         tokio::pin!(stop);
+        for feature in features {
+            feature.check(args)?;
+            if self.settings.lease.is_none() && feature.legacy_lease(args).is_some() {
+                let name = feature.name();
+                return Err(Usage(format!(
+                    "--{name}-legacy-lease needs --leader-elect=true: without it both would write"
+                ))
+                .into());
+            }
+        }
         let cluster = tokio::select! {
             cluster = self.identify() => cluster,
             () = &mut stop => return Ok(()),
@@ -163,7 +175,7 @@ impl Engine {
             feature.start(args, &deck)?;
         }
         let claim = self.settings.lease.clone().map(|lease| {
-            let client = self.clients.unguarded("lease");
+            let client = self.clients.reserved("lease", Vec::new());
             // A lease is held in real time, whatever clock the passes see.
             let clock: SharedClock = Arc::new(RealClock::new());
             tokio::sync::Mutex::new(Claim::new(lease, client, self.guard.clone(), clock, None))
@@ -300,7 +312,7 @@ impl Engine {
             events: self.events.clone(),
             cluster: cluster.clone(),
             namespace: self.settings.namespace.clone(),
-            cpu: CpuPool::default(),
+            cpu: self.cpu.clone(),
             guards,
             tasks: work.clone(),
             leading,
@@ -331,7 +343,7 @@ impl Engine {
             retry: LEGACY_RETRY,
         };
         let clock: SharedClock = Arc::new(RealClock::new());
-        let client = self.clients.client("lease", vec![self.guard.clone()]);
+        let client = self.clients.reserved("lease", vec![self.guard.clone()]);
         let claim = Claim::new(settings, client, guard.clone(), clock, Some(fellow));
         let (both, reader) = watch::channel(false);
         let mut leading = self.leading.subscribe();

@@ -43,6 +43,12 @@ pub enum ApiError {
         /// What the parser says.
         message: String,
     },
+    /// The object is another by now, or newer than what was read; nothing was written.
+    #[error("{what}: it has changed since it was read; the pass runs again")]
+    Stale {
+        /// Verb and object.
+        what: String,
+    },
     /// Somebody else leads; nothing was sent.
     #[error("{what}: {source}")]
     Deposed {
@@ -121,6 +127,7 @@ impl Classified for ApiError {
             Self::Unreachable { .. } => Class::Unreachable,
             Self::Unreadable { .. } => Class::Transient,
             Self::Deposed { .. } => Class::Deposed,
+            Self::Stale { .. } => Class::Stale,
             Self::Answer { code, reason, .. } => match (code, reason.as_str()) {
                 (404, _) => Class::NotFound,
                 (409, "AlreadyExists") => Class::AlreadyExists,

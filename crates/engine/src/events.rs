@@ -139,12 +139,14 @@ impl Sender {
             series.count += 1;
             series.last = now;
             let api = Api::<Event>::namespaced(self.client.clone(), &series.namespace);
-            let patch =
-                json!({"series": EventSeries { count: series.count, last_observed_time: at }});
-            return api
+            let patch = json!({"series": EventSeries { count: series.count, last_observed_time: at.clone() }});
+            match api
                 .patch(&series.name, &PatchParams::default(), &Patch::Merge(patch))
                 .await
-                .map(drop);
+            {
+                Err(kube::Error::Api(status)) if status.code == 404 => {} // expired: told anew
+                other => return other.map(drop),
+            }
         }
         let event = self.event(regarding, &note, at);
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
@@ -188,6 +190,7 @@ impl Sender {
 
     fn event(&self, regarding: ObjectReference, note: &Note, at: MicroTime) -> Event {
         let name = regarding.name.clone().unwrap_or_default();
+        let short = name[..name.floor_char_boundary(200)].trim_end_matches(['-', '.']);
         let stamp = format!("{:x}{:04x}", at.0.as_microsecond(), fastrand::u16(..));
         // Cluster-scoped objects have their events in `default`, as the API server demands.
         let namespace = regarding
@@ -196,7 +199,7 @@ impl Sender {
             .unwrap_or_else(|| "default".to_owned());
         Event {
             metadata: ObjectMeta {
-                name: Some(format!("{}.{stamp}", cap(&name, 200))),
+                name: Some(format!("{short}.{stamp}")),
                 namespace: Some(namespace),
                 annotations: note
                     .pass

@@ -25,6 +25,12 @@ pub trait Feature: Send + Sync + 'static {
         Vec::new()
     }
 
+    /// Refuses flags that cannot be used, before anything is waited for.
+    fn check(&self, args: &ArgMatches) -> Result<(), Usage> {
+        let _ = args;
+        Ok(())
+    }
+
     /// The Lease of the controller it replaces, so that both never write together.
     fn legacy_lease(&self, args: &ArgMatches) -> Option<LegacyLease> {
         let _ = args;

@@ -159,9 +159,17 @@ impl Claim {
         Ok(true)
     }
 
-    /// Gives the Lease up, so that the next holder need not wait.
+    /// Gives the Lease up, so that the next holder need not wait. A renewal that was on its way may
+    /// come between: then once more.
     pub(crate) async fn release(&mut self) -> Result<(), kube::Error> {
         self.guard.revoke();
+        match self.give_up().await {
+            Err(kube::Error::Api(status)) if status.code == 409 => self.give_up().await,
+            other => other,
+        }
+    }
+
+    async fn give_up(&self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.api.get_opt(&self.settings.name).await? else {
             return Ok(());
         };
@@ -171,10 +179,9 @@ impl Claim {
         }
         spec.holder_identity = Some(String::new());
         spec.lease_duration_seconds = Some(1);
-        self.api
-            .replace(&self.settings.name, &PostParams::default(), &lease)
-            .await
-            .map(drop)
+        let params = PostParams::default();
+        let written = self.api.replace(&self.settings.name, &params, &lease);
+        written.await.map(drop)
     }
 
     pub(crate) fn describe(&self) -> String {

@@ -47,7 +47,7 @@ pub struct Depth {
 pub struct ApiCall {
     /// The feature that asked.
     pub feature: String,
-    /// get, list, watch, create, patch, delete…
+    /// get (lists too), watch, create, update, patch or delete.
     pub verb: &'static str,
     /// 2xx, 404, 409, …, timeout or unreachable.
     pub result: String,

@@ -133,6 +133,9 @@ impl Pass {
         &mut self,
         status: &S,
     ) -> Result<Recorded, ApiError> {
+        if self.has_written() {
+            return Ok(Recorded::Now); // the next pass starts from that
+        }
         let object = self.object.clone();
         let bound = Bound::Version(object.uid(), object.version());
         Ok(if self.patch_status(status, bound).await? {
@@ -177,24 +180,27 @@ impl Pass {
         };
         let path = format!("{}/status", self.kind.path(self.key()));
         let text = match patch::patch(&self.client, &path, what.clone(), Form::Json, &body).await {
-            // A failed test of the patch answers Invalid: the object is another, or newer.
-            Err(ApiError::Answer {
-                what,
-                code: 422,
-                message,
-                ..
-            }) if message.contains("test") => {
-                return Err(ApiError::Answer {
-                    what,
-                    code: 409,
-                    reason: "Conflict".into(),
-                    message,
-                });
+            Err(error) if error.class() == Class::Invalid => {
+                return Err(self.stale(bound).await?.unwrap_or(error));
             }
             other => other?,
         };
         self.learn(&text);
         Ok(true)
+    }
+
+    /// A failed test of a patch answers like any invalid one; only a look at the object tells.
+    async fn stale(&self, bound: Bound<'_>) -> Result<Option<ApiError>, ApiError> {
+        let text = patch::get(&self.client, &self.kind, self.key()).await?;
+        let now = self.read(&text)?;
+        let stale = match bound {
+            Bound::Uid(uid) => now.uid() != uid,
+            Bound::Version(uid, version) => now.uid() != uid || now.version() != version,
+        };
+        self.cache.store().learn(now);
+        Ok(stale.then(|| ApiError::Stale {
+            what: format!("write status of {} {}", self.kind.kind, self.key()),
+        }))
     }
 
     /// Edits metadata under the version just read; others who write meanwhile are not undone.
@@ -243,7 +249,7 @@ impl Pass {
             if now.uid() != self.object.uid() {
                 return Ok(()); // a namesake: nothing of ours
             }
-            seen = Arc::new(now);
+            seen = self.cache.store().learn(now);
         }
     }
 

@@ -52,7 +52,10 @@ pub(crate) async fn observe(pass: &mut Pass, paused: bool) -> Result<Option<Prog
         conditions.drop(CONDITION);
     }
     let (conditions, _) = conditions.into_parts();
-    pass.write_status(&Status { conditions }).await?;
+    match pass.write_status(&Status { conditions }).await {
+        Err(error) if error.is_not_found() => {} // a kind without status cannot say so
+        other => drop(other?),
+    }
     Ok(Some(if paused {
         Progress::Blocked { reason }
     } else {

@@ -42,6 +42,9 @@ const TURNS: u8 = 16;
 /// Passes over one object begin at least this far apart, so that a flood of edits is a few passes.
 const BREATH: Duration = Duration::from_millis(100);
 
+/// A stale object is looked at again after this long: by then the cache has the news.
+const STALE: Duration = Duration::from_millis(200);
+
 /// How an object's pass ended, as far as the queue cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -53,6 +56,8 @@ pub(crate) enum Next {
     After(Duration, Cause),
     /// It failed: back off.
     Failed,
+    /// What it wrote was based on an old object: soon again, but not twice in a row.
+    Stale,
 }
 
 #[derive(Debug, Default)]
@@ -69,6 +74,8 @@ struct Entry {
     earliest: Duration,
     /// When its last pass began.
     began: Option<Duration>,
+    /// Its last pass ended stale.
+    stale: bool,
 }
 
 /// The queue of one controller.
@@ -147,6 +154,7 @@ impl Queue {
         self.ring(now);
         let cause = self.choose()?;
         loop {
+            // Copies of those that were moved or forgotten are passed over.
             let key = self.ready[cause as usize].pop_front()?;
             let Some(entry) = self.entries.get_mut(&key) else {
                 continue;
@@ -177,7 +185,10 @@ impl Queue {
         };
         entry.running = false;
         let again = entry.again.take();
-        let failed = next == Next::Failed;
+        let stale = next == Next::Stale;
+        let failed = next == Next::Failed || (stale && entry.stale);
+        entry.stale = stale;
+        let breath = entry.began.map_or(now, |began| began + BREATH);
         match (entry.failures > 0, failed) {
             (true, false) => self.failing -= 1,
             (false, true) => self.failing += 1,
@@ -187,15 +198,18 @@ impl Queue {
             entry.failures = entry.failures.saturating_add(1);
             let delay = self.backoff.delay(entry.failures, random);
             entry.earliest = now + self.backoff.first.min(delay);
-            self.set_timer(key, now + delay, Cause::Followed);
+            self.set_timer(key, now.saturating_add(delay), Cause::Followed);
         } else {
             entry.failures = 0;
         }
         match next {
             Next::Again => self.make_ready(key, Cause::User, now),
             Next::News(cause) => self.add(key, cause, now),
-            Next::After(delay, cause) => self.set_timer(key, now + delay, cause),
-            Next::Failed => {}
+            Next::After(delay, cause) => {
+                self.set_timer(key, now.saturating_add(delay).max(breath), cause);
+            }
+            Next::Stale if !failed => self.set_timer(key, now + STALE, Cause::User),
+            Next::Stale | Next::Failed => {}
         }
         if let Some(cause) = again {
             self.add(key, cause, now);
@@ -209,6 +223,9 @@ impl Queue {
         };
         entry.running = false;
         let again = entry.again.take();
+        if let Some((cause, _)) = entry.waiting.take() {
+            self.depth[cause as usize] -= 1;
+        }
         if entry.failures > 0 {
             self.failing -= 1;
         }
@@ -217,6 +234,26 @@ impl Queue {
         if let Some(cause) = again {
             self.add(key, cause, now);
         }
+    }
+
+    /// Takes an object out of the queue without a pass, as if one ran; not if one does.
+    pub(crate) fn seize(&mut self, key: &ObjectKey) -> bool {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.running {
+            return false;
+        }
+        entry.running = true;
+        if let Some((cause, _)) = entry.waiting.take() {
+            self.depth[cause as usize] -= 1;
+        }
+        self.stop_timer(key);
+        true
+    }
+
+    /// Whether [`Queue::take`] would hand something out.
+    pub(crate) fn is_ready(&mut self, now: Duration) -> bool {
+        self.ring(now);
+        self.depth.iter().any(|depth| *depth > 0)
     }
 
     /// Everything that ran was dropped: it runs again.
@@ -468,6 +505,55 @@ mod tests {
     }
 
     #[test]
+    fn a_seized_object_is_nowhere_until_it_is_forgotten() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        q.add(&key(2), Cause::User, secs(0));
+        assert!(q.seize(&key(1)));
+        q.add(&key(1), Cause::User, secs(0)); // a namesake
+        assert_eq!(take(&mut q, secs(0)), Some(key(2)));
+        assert_eq!(take(&mut q, secs(0)), None);
+        q.forget(&key(1), secs(0));
+        assert_eq!(take(&mut q, secs(0)), Some(key(1)));
+        assert!(!q.seize(&key(1)), "its pass runs");
+    }
+
+    #[test]
+    fn what_stays_stale_backs_off() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        q.take(secs(0)).unwrap();
+        q.finish(&key(1), Next::Stale, secs(0), 0.5);
+        assert_eq!(take(&mut q, STALE), Some(key(1)));
+        q.finish(&key(1), Next::Stale, secs(1), 0.5);
+        assert_eq!(take(&mut q, secs(1) + STALE), None);
+        assert_eq!(take(&mut q, secs(2)), Some(key(1)));
+    }
+
+    #[test]
+    fn no_delay_is_too_short_or_too_long() {
+        let mut q = queue();
+        q.add(&key(1), Cause::User, secs(0));
+        q.take(secs(0)).unwrap();
+        q.finish(
+            &key(1),
+            Next::After(Duration::ZERO, Cause::Resync),
+            secs(0),
+            0.5,
+        );
+        assert_eq!(take(&mut q, Duration::from_millis(99)), None);
+        assert_eq!(take(&mut q, BREATH), Some(key(1)));
+        q.finish(
+            &key(1),
+            Next::After(Duration::MAX, Cause::Resync),
+            secs(9),
+            0.5,
+        );
+        q.add(&key(1), Cause::User, secs(10));
+        assert_eq!(take(&mut q, secs(10)), Some(key(1)));
+    }
+
+    #[test]
     fn a_forgotten_object_leaves_nothing() {
         let mut q = queue();
         q.add(&key(1), Cause::User, secs(0));
@@ -517,7 +603,8 @@ mod tests {
                 Just(Next::Again),
                 cause().prop_map(Next::News),
                 (0..50_u64, cause()).prop_map(|(s, c)| Next::After(secs(s), c)),
-                Just(Next::Failed)
+                Just(Next::Failed),
+                Just(Next::Stale)
             ].prop_map(Act::Finish),
             1 => Just(Act::Forget),
             2 => (0..30_u64).prop_map(Act::Wait),

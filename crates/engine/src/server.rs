@@ -9,7 +9,7 @@ use axum::extract::{Query, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::IntoResponse;
 use axum::routing::get;
-use hyper_util::rt::TokioIo;
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
@@ -20,6 +20,8 @@ use crate::{Metrics, Tasks};
 
 /// Connections at once; a scraper needs one.
 const CONNECTIONS: usize = 64;
+/// After a connection that could not be taken, as when files run out.
+const NO_SOCKET: Duration = Duration::from_millis(100);
 const HANDSHAKE: Duration = Duration::from_secs(5);
 
 /// What `/readyz?verbose` prints: one line each, and whether it holds.
@@ -147,6 +149,7 @@ async fn serve(
                 return;
             };
             let Ok((stream, _)) = listener.accept().await else {
+                tokio::time::sleep(NO_SOCKET).await;
                 continue;
             };
             let (router, tls) = (router.clone(), tls.clone());
@@ -167,7 +170,8 @@ async fn connection(
     tls: Option<TlsAcceptor>,
 ) -> Result<(), String> {
     let service = TowerToHyperService::new(router);
-    let http = hyper::server::conn::http1::Builder::new();
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()); // or a silent connection keeps its place for ever
     match tls {
         None => http
             .serve_connection(TokioIo::new(stream), service)

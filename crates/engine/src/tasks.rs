@@ -13,16 +13,19 @@ pub struct Tasks {
     stop: CancellationToken,
     kill: CancellationToken,
     tracker: TaskTracker,
+    /// Those who wait for us too.
+    above: Vec<TaskTracker>,
 }
 
 impl Tasks {
-    /// Tasks of their own that also end when these end.
+    /// Tasks of their own that also end when these end, and are waited for with them.
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
             stop: self.stop.child_token(),
             kill: self.kill.child_token(),
             tracker: TaskTracker::new(),
+            above: self.above.iter().chain([&self.tracker]).cloned().collect(),
         }
     }
 
@@ -42,7 +45,9 @@ impl Tasks {
     #[allow(clippy::disallowed_methods)] // the one home of spawn
     pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         let kill = self.kill.clone();
+        let held: Vec<_> = self.above.iter().map(TaskTracker::token).collect();
         self.tracker.spawn(async move {
+            let _held = held;
             tokio::select! {
                 biased;
                 () = kill.cancelled() => {}
@@ -94,8 +99,7 @@ mod tests {
     async fn work_under_way_comes_to_its_end_at_a_stop_and_is_dropped_by_a_kill() {
         for (kill, expected) in [(false, true), (true, false)] {
             let (tasks, done) = (Tasks::default(), Arc::new(AtomicBool::new(false)));
-            tasks.child().run(slow(&done)); // children end with their parent's token only
-            tasks.run(slow(&done));
+            tasks.child().child().run(slow(&done));
             tokio::task::yield_now().await;
             if kill {
                 tasks.kill().await;

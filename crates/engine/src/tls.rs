@@ -85,7 +85,14 @@ fn certified(
 ) -> Result<Arc<CertifiedKey>, CertificateError> {
     let key = aws_lc_rs::sign::any_supported_type(&key)
         .map_err(|error| CertificateError::new(what, error))?;
-    Ok(Arc::new(CertifiedKey::new(chain, key)))
+    let pair = CertifiedKey::new(chain, key);
+    // A pair half replaced does not fit together.
+    match pair.keys_match() {
+        Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
+            Ok(Arc::new(pair))
+        }
+        Err(error) => Err(CertificateError::new(what, error)),
+    }
 }
 
 #[derive(Debug)]
@@ -169,6 +176,9 @@ fn parse(
     let what = path.display().to_string();
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(|error| CertificateError::new(&what, error))?;
+    if chain.is_empty() {
+        return Err(CertificateError::new(&what, "it holds no certificate"));
+    }
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::new(&what, error))?;
     certified(chain, key, &what)
@@ -207,6 +217,9 @@ mod tests {
         write(folder.path(), &new[..100], &new_key);
         clock.advance(LOOK);
         assert_eq!(der(), old_der);
+        write(folder.path(), &new, &old_key);
+        clock.advance(LOOK);
+        assert_eq!(der(), old_der, "the key is still the old one");
         write(folder.path(), &new, &new_key);
         assert_eq!(der(), old_der, "looked at again only after a while");
         clock.advance(LOOK);

@@ -59,6 +59,8 @@ struct State {
     served: HashMap<ObjectKey, String>,
     echoes: Echoes,
     synced: bool,
+    /// Passes have begun.
+    begun: bool,
 }
 
 /// A running controller.
@@ -90,6 +92,7 @@ impl Controller {
                 served: HashMap::new(),
                 echoes: Echoes::default(),
                 synced: false,
+                begun: false,
             }),
             changed: Notify::new(),
             slots: Slots::new(concurrency),
@@ -106,7 +109,7 @@ impl Controller {
             let followed = controller.around.hub.follow(key);
             tasks.spawn(controller.clone().follow_other(followed, map));
         }
-        tasks.spawn(controller.clone().count_on());
+        tasks.run(controller.clone().count_on(tasks.clone()));
         tasks.run(controller.clone().drive(tasks.child()));
         controller
     }
@@ -136,15 +139,15 @@ impl Controller {
         let mut synced = false;
         loop {
             match others.next().await {
-                // Before that, each object has its first pass ahead anyway.
-                Change::Apply(_) if !synced => {}
+                // Until passes have begun, each object has its first one ahead anyway.
+                Change::Apply(_) if !synced && !self.state.lock().begun => {}
                 Change::Apply(other) => {
-                    for key in map(&other) {
+                    for key in self.mapped(&map, &other) {
                         self.saw_other(&key, &other);
                     }
                 }
                 Change::Delete(other) => {
-                    for key in map(&other) {
+                    for key in self.mapped(&map, &other) {
                         self.add(&key, Cause::Followed);
                     }
                 }
@@ -157,6 +160,16 @@ impl Controller {
                 }
             }
         }
+    }
+
+    /// Whom a followed object concerns. A mapping that panics concerns nobody; the others go on.
+    fn mapped(&self, map: &Map, other: &Stored) -> Vec<ObjectKey> {
+        let keys = std::panic::catch_unwind(AssertUnwindSafe(|| map(other)));
+        keys.unwrap_or_else(|panic| {
+            self.around.metrics.panics.get_or_create(&self.label).inc();
+            tracing::error!(object = %other.key(), panic = said(&*panic), "mapping panicked");
+            Vec::new()
+        })
     }
 
     /// Judges news of an object against what its last pass dealt with. While a pass runs nothing is
@@ -193,7 +206,10 @@ impl Controller {
     }
 
     fn lost(&self, key: &ObjectKey) {
-        self.add(key, Cause::User); // its pass finds nothing and forgets it
+        // A pass that runs looks at the cache when it ends, and finds nothing.
+        if self.state.lock().queue.seize(key) {
+            self.forget(key);
+        }
     }
 
     fn add(&self, key: &ObjectKey, cause: Cause) {
@@ -216,6 +232,7 @@ impl Controller {
             }
             let passes = tasks.child();
             tokio::select! {
+                biased; // told to stop, a lease that ends with us is no lost one
                 () = tasks.stopped() => {
                     passes.finish().await; // those under way may still end, within the engine's deadline
                     return;
@@ -243,32 +260,43 @@ impl Controller {
         }
     }
 
-    /// Keeps the gauges current.
-    async fn count_on(self: Arc<Self>) {
+    /// Keeps the gauges current; they end with the controller.
+    async fn count_on(self: Arc<Self>, tasks: Tasks) {
         loop {
             self.count();
-            tokio::time::sleep(COUNT).await;
+            tokio::select! {
+                () = tasks.stopped() => break,
+                () = tokio::time::sleep(COUNT) => {}
+            }
         }
+        self.uncount();
     }
 
     async fn hand_out(self: Arc<Self>, passes: &Tasks) {
         self.settled().await;
+        self.state.lock().begun = true;
         loop {
+            // Work first, then a slot: one that waits for work would be missed by those who come
+            // back from outside.
+            self.work().await;
             let slot = self.slots.take().await;
-            let taken = self.next().await;
-            passes.run(self.clone().run(taken, slot));
+            let taken = self.state.lock().queue.take(self.now());
+            if let Some(taken) = taken {
+                passes.run(self.clone().run(taken, slot));
+            }
         }
     }
 
-    async fn next(&self) -> Taken {
+    /// Waits until an object is ready for its pass.
+    async fn work(&self) {
         loop {
             let now = self.now();
-            let (taken, due) = {
+            let (ready, due) = {
                 let mut state = self.state.lock();
-                (state.queue.take(now), state.queue.next_due())
+                (state.queue.is_ready(now), state.queue.next_due())
             };
-            if let Some(taken) = taken {
-                return taken;
+            if ready {
+                return;
             }
             let wait = due.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
             tokio::select! {
@@ -306,10 +334,10 @@ impl Controller {
             cause = taken.cause.as_str(),
         );
         let began = self.now();
-        self.workers(1);
+        let working = self.working();
         let attempt = self.attempt(&mut pass).instrument(span.clone());
         let (ended, wrote) = echo::listen(attempt).await;
-        self.workers(-1);
+        drop(working);
         span.in_scope(|| self.tell(&pass, &ended, self.now().saturating_sub(began)));
         self.settle(&pass, ended, wrote);
     }
@@ -344,7 +372,7 @@ impl Controller {
             Err(Failure::Failed {
                 class: Class::Stale,
                 ..
-            }) => Next::After(Duration::from_millis(200), Cause::User),
+            }) => Next::Stale,
             Err(_) => Next::Failed,
         };
         let mut state = self.state.lock();
@@ -370,6 +398,11 @@ impl Controller {
         if let Some(wish) = pass.wish {
             state.settled.insert(key.clone(), (wish, handled));
         }
+        let wrote = if self.spec.follows.is_empty() {
+            Vec::new()
+        } else {
+            wrote
+        };
         if state.echoes.ended(key, wrote) {
             state.queue.add(key, Cause::Followed, now); // it runs still, so this is for after it
         }
@@ -384,14 +417,20 @@ impl Controller {
         self.changed.notify_one();
     }
 
+    /// Takes apart what was kept for an object that is gone. Its key counts as running meanwhile, so
+    /// that a namesake's first pass comes after.
     fn forget(&self, key: &ObjectKey) {
+        self.spec.passes.gone(key);
         let mut state = self.state.lock();
         state.settled.remove(key);
         state.served.remove(key);
         state.echoes.forget(key);
-        state.queue.forget(key, self.now());
+        let now = self.now();
+        state.queue.forget(key, now);
+        if self.cache.store().get(key).is_some() {
+            state.queue.add(key, Cause::User, now);
+        }
         drop(state);
-        self.spec.passes.gone(key);
         self.changed.notify_one();
     }
 
@@ -416,7 +455,8 @@ impl Controller {
                 return Ok(Some(Progress::done()));
             }
         }
-        let paused = pass.object.annotation(kernel::PAUSED).as_deref() == Some("true");
+        let says = |name: &String| pass.object.annotation(name).as_deref() == Some("true");
+        let paused = self.spec.paused.iter().any(says);
         if let Some(progress) = crate::paused::observe(pass, paused).await.map_err(failed)? {
             return Ok(Some(progress));
         }

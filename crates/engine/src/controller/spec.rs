@@ -76,6 +76,7 @@ pub struct ControllerSpec {
     pub(super) backoff: Backoff,
     pub(super) deadline: Duration,
     pub(super) reconcile_now: Vec<String>,
+    pub(super) paused: Vec<String>,
 }
 
 impl ControllerSpec {
@@ -90,6 +91,7 @@ impl ControllerSpec {
             backoff: Backoff::default(),
             deadline: Duration::from_secs(60),
             reconcile_now: vec![kernel::RECONCILE_NOW.to_owned()],
+            paused: vec![kernel::PAUSED.to_owned()],
         }
     }
 
@@ -112,7 +114,13 @@ impl ControllerSpec {
             let owners = child.metadata().owner_references.unwrap_or_default();
             owners
                 .into_iter()
-                .filter(|by| by.kind == owner.kind && by.api_version == owner.api_version())
+                .filter(|by| {
+                    let group = by
+                        .api_version
+                        .rsplit_once('/')
+                        .map_or("", |(group, _)| group);
+                    by.kind == owner.kind && group == owner.group && by.controller == Some(true)
+                })
                 .map(|by| {
                     ObjectKey::of(
                         child
@@ -158,6 +166,13 @@ impl ControllerSpec {
     #[must_use]
     pub fn also_reconcile_now(mut self, annotation: impl Into<String>) -> Self {
         self.reconcile_now.push(annotation.into());
+        self
+    }
+
+    /// An inherited annotation that, when `true`, means the same as `pontoon.io/paused`.
+    #[must_use]
+    pub fn also_paused(mut self, annotation: impl Into<String>) -> Self {
+        self.paused.push(annotation.into());
         self
     }
 

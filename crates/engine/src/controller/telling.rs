@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use kernel::{Class, Progress};
+use prometheus_client::metrics::gauge::Gauge;
 
 use super::Controller;
 use super::spec::Failure;
@@ -93,18 +94,37 @@ impl Controller {
             .observe(took.as_secs_f64());
     }
 
-    pub(super) fn workers(&self, change: i64) {
+    /// Counts a pass under way for as long as the value lives, however it ends.
+    pub(super) fn working(&self) -> Working {
+        let controller = self.label.kind.to_lowercase();
         let metrics = &self.around.metrics;
-        metrics
-            .passes_in_flight
-            .get_or_create(&self.label)
-            .inc_by(change);
-        metrics
-            .cr_workers
-            .get_or_create(&ByController {
-                controller: self.label.kind.to_lowercase(),
-            })
-            .inc_by(change);
+        let gauges = [
+            metrics.passes_in_flight.get_or_create(&self.label).clone(),
+            metrics
+                .cr_workers
+                .get_or_create(&ByController { controller })
+                .clone(),
+        ];
+        for gauge in &gauges {
+            gauge.inc();
+        }
+        Working(gauges)
+    }
+
+    /// The controller ends, and its gauges with it.
+    pub(super) fn uncount(&self) {
+        let metrics = &self.around.metrics;
+        for cause in Cause::ALL {
+            let OfController { feature, kind } = self.label.clone();
+            let priority = cause.as_str();
+            metrics.queue_depth.remove(&Depth {
+                feature,
+                kind,
+                priority,
+            });
+        }
+        metrics.queue_oldest_ms.remove(&self.label);
+        metrics.backing_off.remove(&self.label);
     }
 
     pub(super) fn count(&self) {
@@ -132,5 +152,16 @@ impl Controller {
             .backing_off
             .get_or_create(&self.label)
             .set(number(state.queue.failing()));
+    }
+}
+
+/// A pass that is counted as under way.
+pub(super) struct Working([Gauge; 2]);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        for gauge in &self.0 {
+            gauge.dec();
+        }
     }
 }

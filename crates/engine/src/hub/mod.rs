@@ -13,7 +13,7 @@ mod watch;
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use kube::Client;
@@ -83,6 +83,7 @@ struct Watch {
     store: Store,
     health: Mutex<Health>,
     readers: AtomicUsize,
+    counted: AtomicI64,
     left: Notify,
     woken: Notify,
     metrics: Metrics,
@@ -114,12 +115,23 @@ impl Watch {
         }
     }
 
+    /// Watches of one kind share a gauge: each adds what it has more than before.
     fn count_bytes(&self) {
         let bytes = i64::try_from(self.store.bytes()).unwrap_or(i64::MAX);
+        let before = self.counted.swap(bytes, Ordering::SeqCst);
         self.metrics
             .cache_bytes
             .get_or_create(&self.label())
-            .set(bytes);
+            .inc_by(bytes - before);
+    }
+
+    fn uncount(&self) {
+        let before = self.counted.swap(0, Ordering::SeqCst);
+        self.metrics
+            .cache_bytes
+            .get_or_create(&self.label())
+            .dec_by(before);
+        self.metrics.watches.get_or_create(&self.label()).dec();
     }
 }
 
@@ -183,6 +195,7 @@ impl Hub {
             store: Store::default(),
             health: Mutex::new(Health::Starting),
             readers: AtomicUsize::new(0),
+            counted: AtomicI64::new(0),
             left: Notify::new(),
             woken: Notify::new(),
             metrics: self.metrics.clone(),
@@ -194,7 +207,7 @@ impl Hub {
                 () = watch::keep(kept.clone(), hub.client.clone()) => {}
                 () = hub.abandoned(&kept) => {}
             }
-            hub.metrics.watches.get_or_create(&kept.label()).dec();
+            kept.uncount();
         });
         watch
     }
@@ -262,6 +275,8 @@ impl Followed {
             Err(broadcast::error::RecvError::Lagged(_)) => {
                 let watch = &self.reader.0;
                 watch.metrics.watch_lag.get_or_create(&watch.label()).inc();
+                // What is still in the backlog is in the store too.
+                self.changes = self.changes.resubscribe();
                 Change::Resync
             }
             Err(broadcast::error::RecvError::Closed) => std::future::pending().await,

@@ -33,7 +33,11 @@ pub struct Index {
 }
 
 impl Index {
-    /// By whatever `values` says of an object.
+    /// The name of [`Index::owner`].
+    pub const OWNER: &str = "metadata.ownerReferences.uid";
+
+    /// By whatever `values` says of an object. Stores are shared by features, so begin the name with
+    /// the feature's.
     pub fn by(
         name: &'static str,
         values: impl Fn(&Stored) -> Vec<String> + Send + Sync + 'static,
@@ -44,9 +48,18 @@ impl Index {
         }
     }
 
+    /// What it says of `object`. One that panics says nothing, and the watch goes on.
+    fn of(&self, object: &Stored) -> Vec<String> {
+        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.values)(object)));
+        said.unwrap_or_else(|_| {
+            tracing::error!(index = self.name, object = %object.key(), "index panicked");
+            Vec::new()
+        })
+    }
+
     /// By the UIDs of its owners.
     pub fn owner() -> Self {
-        Self::by("owner", |object| {
+        Self::by(Self::OWNER, |object| {
             let owners = object.metadata().owner_references.unwrap_or_default();
             owners.into_iter().map(|owner| owner.uid).collect()
         })
@@ -127,7 +140,7 @@ impl Store {
         }
         let mut values: HashMap<String, BTreeSet<ObjectKey>> = HashMap::new();
         for object in inner.objects.values() {
-            for value in (index.values)(object) {
+            for value in index.of(object) {
                 values
                     .entry(value)
                     .or_default()
@@ -234,7 +247,7 @@ impl Inner {
             self.unindex(&held);
         }
         for (index, values) in &mut self.indices {
-            for value in (index.values)(&object) {
+            for value in index.of(&object) {
                 values
                     .entry(value)
                     .or_default()
@@ -254,7 +267,7 @@ impl Inner {
 
     fn unindex(&mut self, held: &Stored) {
         for (index, values) in &mut self.indices {
-            for value in (index.values)(held) {
+            for value in index.of(held) {
                 if let Some(keys) = values.get_mut(&value) {
                     keys.remove(held.key());
                     if keys.is_empty() {
@@ -351,7 +364,7 @@ mod tests {
         store.apply(object("late", "2", 2, "o"));
         let names = |owner: &str| -> Vec<_> {
             store
-                .by("owner", owner)
+                .by(Index::OWNER, owner)
                 .iter()
                 .map(|o| o.key().name.to_string())
                 .collect()

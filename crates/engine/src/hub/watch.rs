@@ -110,6 +110,7 @@ pub(super) async fn keep(watch: Arc<Watch>, client: Client) {
             Ended::NoStreaming => position.streaming = false,
             Ended::NotServed => {
                 watch.store.clear();
+                watch.count_bytes();
                 watch.set_health(Health::NotServed);
                 position.version = None;
                 tokio::select! {
@@ -156,12 +157,12 @@ async fn connection(
     };
     if fresh.is_none() {
         watch.set_health(Health::Synced);
-        *failures = 0;
     }
     let mut pending = BytesMut::new();
     loop {
         let frame = match tokio::time::timeout(SILENCE, body.frame()).await {
             Err(_) => return Ended::Broken(format!("nothing heard for {} s", SILENCE.as_secs())),
+            Ok(None) if fresh.is_some() => return Ended::Broken("the list ended early".to_owned()),
             Ok(None) => return Ended::Normally,
             Ok(Some(Err(error))) => return Ended::Broken(crate::error::chain(&error)),
             Ok(Some(Ok(frame))) => frame,
@@ -204,6 +205,7 @@ fn take(
                 && let Some(fresh) = fresh.take()
             {
                 watch.store.replace(fresh);
+                watch.count_bytes();
                 watch.set_health(Health::Synced);
             }
             return Ok(());

@@ -64,7 +64,12 @@ pub(super) async fn gather(
         recorded: recorded.is_some(),
         thing,
         config_map,
-        secret: secret(probe, ctx, &key).await?,
+        // What goes needs no value; the Secret may have gone first.
+        secret: if pass.object().is_deleting() {
+            None
+        } else {
+            secret(probe, ctx, &key).await?
+        },
         key,
     })
 }
