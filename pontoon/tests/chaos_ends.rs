@@ -60,6 +60,8 @@ async fn told_to_stop_under_load_the_operator_ends_in_good_order() -> Result<()>
         .filter(|probe| chaos_outside::is_ready(probe))
         .count();
     assert!(done < FLEET, "the signal came under load");
+    // Passes under way came to their end: whatever was made outside is told of here.
+    assert_eq!(outside.things()?.len(), done);
 
     outside.heal()?;
     world.operator().restart(|_| {}).await?;

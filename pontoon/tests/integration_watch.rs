@@ -18,7 +18,7 @@ use testkit::{Result, World, eventually, eventually_within, is};
 
 #[tokio::test]
 async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Result<()> {
-    let world = World::new().feature("probe").start().await?;
+    let world = World::new().feature("probe").time(20).start().await?;
     let team = world.namespace("harbour").await?;
     team.apply(&probes(30, "text: before")).await?;
     for n in 0..30 {
@@ -51,7 +51,8 @@ async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Resul
     team.within(Duration::from_secs(40))
         .until::<ConfigMap>("p0", edited)
         .await?;
-    // No storm: the one edit, and nothing for the others.
+    // A resync of all (300 s, 20-fold): no storm, the one edit, and nothing for the others.
+    common::finished_passes(&world, 31).await?;
     let others = world.writes_since(mark).await?;
     let others: Vec<_> = others
         .iter()

@@ -48,6 +48,11 @@ async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Resul
             Note::normal("Chatter", format!("number {n}")),
         );
     }
+    let long = format!("{}.{}", "n".repeat(199), "m".repeat(50));
+    events.record(
+        regarding(&long),
+        Note::normal("Long", "a name as long as they come"),
+    );
     events.record(regarding("last"), Note::normal("Last", "after all that"));
 
     let api = Api::<Event>::namespaced(plane.admin(), "events");
@@ -70,6 +75,7 @@ async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Resul
         Some(5)
     );
     assert_eq!(of("Chatter").len(), 20, "a burst, and no more");
+    assert_eq!(of("Long").len(), 1);
     tasks.finish().await;
     Ok(())
 }
