@@ -1,7 +1,9 @@
 //! What a feature stands on while it runs.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use futures::future::BoxFuture;
 use kernel::{ClusterId, Guard, ObjectKey, SharedClock};
 use kube::Client;
 use parking_lot::Mutex;
@@ -10,6 +12,9 @@ use tokio::sync::watch;
 use crate::controller::{Controller, ControllerSpec, Surroundings};
 use crate::events::Events;
 use crate::{Applier, CpuPool, Hub, Kind, Metrics, Tasks};
+
+/// What features do last of all.
+pub(crate) type Farewells = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
 
 /// Everything a feature is lent. Cheap to clone.
 #[derive(Clone)]
@@ -35,6 +40,7 @@ pub struct Deck {
     /// Outside clients ask these before each write: our Lease, and a predecessor's if there is one.
     pub guards: Vec<Guard>,
     pub(crate) tasks: Tasks,
+    pub(crate) farewells: Farewells,
     pub(crate) leading: watch::Receiver<bool>,
     pub(crate) concurrency: usize,
     pub(crate) kinds: Arc<Mutex<Vec<(String, Kind)>>>,
@@ -85,6 +91,12 @@ impl Deck {
         });
     }
 
+    /// Runs `work` once, last of all: passes have ended and the Lease is given back, so it may only
+    /// tidy up what this process alone knows of, such as a login. It gets a few seconds.
+    pub fn at_the_end(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.farewells.lock().push(Box::pin(work));
+    }
+
     /// An applier for one concern of this feature.
     pub fn applier(&self, manager: impl Into<String>) -> Applier {
         Applier::new(self.client.clone(), manager)
@@ -103,6 +115,11 @@ impl Running {
     /// Asks for a pass over `key`: something outside has changed.
     pub fn wake(&self, key: &ObjectKey) {
         self.controller.wake(key);
+    }
+
+    /// The same after `delay`, unless a pass comes sooner: for many who waited for one thing.
+    pub fn wake_in(&self, key: &ObjectKey, delay: Duration) {
+        self.controller.wake_in(key, delay);
     }
 
     /// Ends the controller and waits until its passes have been dropped.

@@ -12,6 +12,7 @@ use kube::api::Api;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
+use crate::deck::Farewells;
 use crate::lease::{self, Claim, LeaseSettings};
 use crate::review::Reviewer;
 use crate::server::{self, ListenError, Readiness, Secure};
@@ -27,6 +28,8 @@ const LEGACY_DEADLINE: Duration = Duration::from_secs(40);
 const LEGACY_RETRY: Duration = Duration::from_secs(20);
 /// The Lease is given back within this time, or runs out.
 const RELEASE: Duration = Duration::from_secs(3);
+/// How long what features do last of all may take; with drain and release within the pod's 30 s.
+const FAREWELL: Duration = Duration::from_secs(5);
 const START_RETRY: Backoff = Backoff {
     first: Duration::from_millis(200),
     cap: Duration::from_secs(5),
@@ -87,6 +90,7 @@ pub struct Engine {
     events: Events,
     guard: Guard,
     cpu: CpuPool,
+    farewells: Farewells,
     leading: watch::Sender<bool>,
     status: Arc<Standing>,
 }
@@ -138,6 +142,7 @@ impl Engine {
             events,
             guard,
             cpu: CpuPool::default(),
+            farewells: Farewells::default(),
             leading,
             status,
         };
@@ -195,6 +200,11 @@ impl Engine {
         }
         if let Some(claim) = claim {
             self.release(claim).await;
+        }
+        let farewells = std::mem::take(&mut *self.farewells.lock());
+        let farewells = futures::future::join_all(farewells);
+        if tokio::time::timeout(FAREWELL, farewells).await.is_err() {
+            tracing::warn!("a feature did not end in time; it is dropped");
         }
         self.tasks.stop();
         Ok(())
@@ -315,6 +325,7 @@ impl Engine {
             cpu: self.cpu.clone(),
             guards,
             tasks: work.clone(),
+            farewells: self.farewells.clone(),
             leading,
             concurrency: self.settings.concurrency,
             kinds: self.status.kinds.clone(),

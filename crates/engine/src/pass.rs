@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::sync::Arc;
+use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
 use kernel::{Class, ObjectKey, SharedClock};
@@ -34,6 +35,9 @@ pub struct Pass {
     pub(crate) written: Option<Arc<Stored>>,
     /// The wish this pass has dealt with; none if others changed it meanwhile.
     pub(crate) wish: Option<u64>,
+    /// The draw that spreads this pass's back-off, and the back-off if it fails.
+    pub(crate) random: f64,
+    pub(crate) retry: Duration,
 }
 
 /// Whether an effect may go on, or the pass must end so that the next acts on what was written.
@@ -65,6 +69,11 @@ impl Pass {
     /// Time, as the engine sees it.
     pub fn clock(&self) -> &SharedClock {
         &self.clock
+    }
+
+    /// How long the engine waits before the next pass if this one ends in an error.
+    pub fn retry_in(&self) -> Duration {
+        self.retry
     }
 
     /// Whether this pass has written the object: then it ends, and the next one acts.

@@ -149,6 +149,24 @@ impl Queue {
         }
     }
 
+    /// Asks for a pass over `key` after this long, unless one comes sooner anyway.
+    pub(crate) fn add_in(&mut self, key: &ObjectKey, delay: Duration, now: Duration) {
+        let at = now.saturating_add(delay);
+        let entry = self.entries.entry(key.clone()).or_default();
+        let sooner = entry.timer.is_some_and(|(planned, ..)| planned <= at);
+        if delay.is_zero() || entry.running {
+            self.add(key, Cause::Followed, now);
+        } else if entry.waiting.is_none() && !sooner {
+            self.set_timer(key, at, Cause::Followed);
+        }
+    }
+
+    /// How long `key` would wait if its next end were a failure.
+    pub(crate) fn retry(&self, key: &ObjectKey, random: f64) -> Duration {
+        let failures = self.entries.get(key).map_or(0, |entry| entry.failures);
+        self.backoff.delay(failures.saturating_add(1), random)
+    }
+
     /// The next object whose turn it is.
     pub(crate) fn take(&mut self, now: Duration) -> Option<Taken> {
         self.ring(now);

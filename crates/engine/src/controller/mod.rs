@@ -119,6 +119,13 @@ impl Controller {
         self.add(key, Cause::Followed);
     }
 
+    /// The same after a while, so that many who waited for one thing do not come at once.
+    pub(crate) fn wake_in(&self, key: &ObjectKey, delay: Duration) {
+        let now = self.now();
+        self.state.lock().queue.add_in(key, delay, now);
+        self.changed.notify_one();
+    }
+
     async fn follow_primary(self: Arc<Self>, mut objects: Followed) {
         loop {
             match objects.next().await {
@@ -312,8 +319,11 @@ impl Controller {
             self.forget(&key);
             return;
         };
+        let random = fastrand::f64();
         let mut pass = Pass {
             id: format!("{:08x}", fastrand::u32(..)),
+            retry: self.state.lock().queue.retry(&key, random),
+            random,
             kind: self.spec.kind().clone(),
             cache: self.cache.clone(),
             wish: Some(object.wish()),
@@ -411,7 +421,7 @@ impl Controller {
             state.served.insert(key.clone(), value); // the next pass removes it: one write a pass
             state.queue.finish(key, Next::Again, now, 0.0);
         } else {
-            state.queue.finish(key, next, now, fastrand::f64());
+            state.queue.finish(key, next, now, pass.random);
         }
         drop(state);
         self.changed.notify_one();

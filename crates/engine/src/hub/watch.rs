@@ -145,7 +145,7 @@ async fn connection(
     let mut body = match open(
         client,
         &watch.key.watch_path(position.version.as_deref()),
-        &watch.key.projection,
+        accept(&watch.key.projection, "PartialObjectMetadata"),
     )
     .await
     {
@@ -251,7 +251,7 @@ async fn list(watch: &Watch, client: &Client) -> Result<String, Ended> {
         let body = open(
             client,
             &watch.key.list_path(PAGE, &token),
-            &watch.key.projection,
+            accept(&watch.key.projection, "PartialObjectMetadataList"),
         )
         .await?;
         let bytes = body
@@ -275,11 +275,17 @@ async fn list(watch: &Watch, client: &Client) -> Result<String, Ended> {
     }
 }
 
-async fn open(client: &Client, path: &str, projection: &Projection) -> Result<Body, Ended> {
-    let accept = match projection {
-        Projection::Metadata => "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1",
-        Projection::Full | Projection::Fields(_) | Projection::ManagedBy(_) => "application/json",
-    };
+/// The form to ask for; where metadata is enough, a watch and a list have it by different names.
+fn accept(projection: &Projection, metadata: &str) -> String {
+    match projection {
+        Projection::Metadata => format!("application/json;as={metadata};g=meta.k8s.io;v=v1"),
+        Projection::Full | Projection::Fields(_) | Projection::ManagedBy(_) => {
+            "application/json".to_owned()
+        }
+    }
+}
+
+async fn open(client: &Client, path: &str, accept: String) -> Result<Body, Ended> {
     let request = Request::get(path)
         .header(http::header::ACCEPT, accept)
         .body(Body::empty());
