@@ -12,6 +12,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
         .iter()
         .map(|feature| format!("{} ({})", feature.name(), feature.about()))
         .collect();
+    let verbs = features.iter().filter_map(|feature| feature.verbs());
     Command::new("pontoon")
         .about("One Kubernetes operator for all that a cluster leans on outside itself")
         .version(env!("CARGO_PKG_VERSION"))
@@ -60,6 +61,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
                         .value_parser(value_parser!(clap_complete::Shell)),
                 ),
         )
+        .subcommands(verbs.map(|verbs| verbs.command.mut_subcommands(|verb| verb.arg(output()))))
 }
 
 fn run_command(features: &[Box<dyn Feature>]) -> Command {
@@ -91,15 +93,16 @@ pub(crate) fn flag(name: &'static str, value: &'static str, help: &'static str) 
 }
 
 fn with_output(command: Command, default: Format) -> Command {
-    command.arg(
-        Arg::new("output")
-            .short('o')
-            .long("output")
-            .value_name("FORMAT")
-            .help("How to print")
-            .value_parser(value_parser!(Format))
-            .default_value(default.as_str()),
-    )
+    command.arg(output().default_value(default.as_str()))
+}
+
+fn output() -> Arg {
+    Arg::new("output")
+        .short('o')
+        .long("output")
+        .value_name("FORMAT")
+        .help("How to print")
+        .value_parser(value_parser!(Format))
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use engine::{Feature, Usage};
 /// All of them, in the order of the manual.
 pub(crate) fn all() -> Vec<Box<dyn Feature>> {
     vec![
+        Box::new(vault::VaultFeature),
         #[cfg(feature = "chaos")]
         Box::new(probe::ProbeFeature),
     ]

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io::{IsTerminal, Write};
 
+use clap::ValueEnum;
+use jiff::Timestamp;
 use serde_json::{Map, Value};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
@@ -14,16 +16,65 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::traces::{self, Traces};
 
-/// Starts logging, and traces if they are wanted. `level` is a level or a filter such as
-/// `info,engine=debug`. What it returns is to be finished at the end.
-pub(crate) fn start(format: &str, level: &str) -> Result<Traces, String> {
+/// How logs are to be.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// `json`, or else text.
+    pub(crate) format: String,
+    /// A level, or a filter such as `info,engine=debug`.
+    pub(crate) level: String,
+    /// How JSON tells the time.
+    pub(crate) times: Times,
+}
+
+/// How `ts` is written, by the names controller-runtime has for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
+pub(crate) enum Times {
+    /// Seconds since 1970, with a fraction.
+    Epoch,
+    /// The same in milliseconds.
+    Millis,
+    /// The same in nanoseconds, a whole number.
+    Nano,
+    /// With milliseconds.
+    Iso8601,
+    /// Without a fraction.
+    Rfc3339,
+    /// With as much of a fraction as there is.
+    #[default]
+    #[value(name = "rfc3339nano")]
+    Rfc3339Nano,
+}
+
+impl Times {
+    fn write(self, now: Timestamp) -> Value {
+        match self {
+            Self::Epoch => now.as_duration().as_secs_f64().into(),
+            Self::Millis => now.as_duration().as_millis_f64().into(),
+            Self::Nano => i64::try_from(now.as_nanosecond())
+                .unwrap_or(i64::MAX)
+                .into(),
+            Self::Iso8601 => now.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string().into(),
+            Self::Rfc3339 => now.strftime("%Y-%m-%dT%H:%M:%SZ").to_string().into(),
+            Self::Rfc3339Nano => now.to_string().into(),
+        }
+    }
+}
+
+/// Starts logging, and traces if they are wanted. What it returns is to be finished at the end.
+pub(crate) fn start(settings: &Settings) -> Result<Traces, String> {
+    let Settings {
+        format,
+        level,
+        times,
+    } = settings;
     let filter = EnvFilter::try_new(level).map_err(|error| {
         format!("--log-level={level}: {error}; write error, warn, info, debug, trace or a filter")
     })?;
     let (traces, spans) = traces::start()?;
     let registry = tracing_subscriber::registry().with(filter).with(spans);
     if format == "json" {
-        registry.with(JsonLines).init();
+        registry.with(JsonLines { times: *times }).init();
     } else {
         let colour = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let text = tracing_subscriber::fmt::layer().with_ansi(colour);
@@ -33,7 +84,9 @@ pub(crate) fn start(format: &str, level: &str) -> Result<Traces, String> {
 }
 
 /// Writes `level`, `ts`, `logger`, `msg`, then the fields of the pass and of the line, side by side.
-struct JsonLines;
+struct JsonLines {
+    times: Times,
+}
 
 /// Fields of a span, kept until its lines are written.
 struct Fields(Map<String, Value>);
@@ -58,7 +111,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
     fn on_event(&self, event: &Event<'_>, context: Context<'_, S>) {
         let mut own = Fields(Map::new());
         event.record(&mut own);
-        let mut line = head(event, own.0.remove("message"));
+        let mut line = head(event, self.times, own.0.remove("message"));
         for span in context
             .event_scope(event)
             .into_iter()
@@ -76,7 +129,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
 }
 
 #[allow(clippy::disallowed_methods)] // when a line was written, whatever clock the passes see
-fn head(event: &Event<'_>, message: Option<Value>) -> Map<String, Value> {
+fn head(event: &Event<'_>, times: Times, message: Option<Value>) -> Map<String, Value> {
     let level = match *event.metadata().level() {
         Level::ERROR => "error",
         Level::WARN => "warn",
@@ -87,7 +140,7 @@ fn head(event: &Event<'_>, message: Option<Value>) -> Map<String, Value> {
     let logger = event.metadata().target().replace("::", ".");
     [
         ("level", level.into()),
-        ("ts", jiff::Timestamp::now().to_string().into()),
+        ("ts", times.write(Timestamp::now())),
         ("logger", logger.into()),
         ("msg", message.unwrap_or_default()),
     ]
@@ -121,11 +174,31 @@ impl Visit for Fields {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
     use super::*;
+
+    #[rstest]
+    #[case(Times::Epoch, json!(1_700_000_000.25))]
+    #[case(Times::Millis, json!(1_700_000_000_250.0))]
+    #[case(Times::Nano, json!(1_700_000_000_250_000_000_i64))]
+    #[case(Times::Iso8601, json!("2023-11-14T22:13:20.250Z"))]
+    #[case(Times::Rfc3339, json!("2023-11-14T22:13:20Z"))]
+    #[case(Times::Rfc3339Nano, json!("2023-11-14T22:13:20.25Z"))]
+    fn a_time_is_written_as_asked(#[case] times: Times, #[case] written: Value) {
+        let now = Timestamp::from_millisecond(1_700_000_000_250).unwrap();
+        assert_eq!(times.write(now), written);
+    }
 
     #[test]
     fn a_wrong_filter_says_what_to_write() {
-        let Err(error) = start("json", "pontoon=loud=x") else {
+        let wrong = Settings {
+            format: "json".into(),
+            level: "pontoon=loud=x".into(),
+            times: Times::default(),
+        };
+        let Err(error) = start(&wrong) else {
             panic!("it was accepted")
         };
         assert!(

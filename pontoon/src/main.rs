@@ -9,7 +9,13 @@ mod print;
 mod run;
 mod traces;
 
+use std::error::Error;
 use std::process::ExitCode;
+
+use clap::ArgMatches;
+use engine::{Answer, Feature, Finding, Outcome};
+
+use output::{Format, Listing, Row};
 
 fn main() -> ExitCode {
     // The only TLS provider there is; before anything could ask for one.
@@ -25,13 +31,63 @@ fn main() -> ExitCode {
         Some(("doctor", args)) => doctor::doctor(&features, args),
         Some(("version", args)) => print::version(args),
         Some(("completions", args)) => print::completions(&features, args),
-        _ => unreachable!("clap demands one of the verbs above"),
+        Some((name, args)) => return code(ask(&features, name, args)),
+        None => unreachable!("clap demands a verb"),
     };
+    let outcome = |holds| {
+        if holds {
+            Outcome::Holds
+        } else {
+            Outcome::DoesNot
+        }
+    };
+    code(done.map(outcome))
+}
+
+fn code(done: Result<Outcome, Box<dyn Error>>) -> ExitCode {
     match done {
-        Ok(holds) => ExitCode::from(u8::from(!holds)),
+        Ok(Outcome::Holds) => ExitCode::SUCCESS,
+        Ok(Outcome::DoesNot) => ExitCode::from(1),
+        Ok(Outcome::Unknown) => ExitCode::from(2),
         Err(error) => {
             eprintln!("pontoon: {error}");
             ExitCode::from(2)
         }
     }
+}
+
+/// Has the feature `name` answer, and prints it.
+fn ask(
+    features: &[Box<dyn Feature>],
+    name: &str,
+    args: &ArgMatches,
+) -> Result<Outcome, Box<dyn Error>> {
+    let feature = features.iter().find(|feature| feature.name() == name);
+    let verbs = feature.and_then(|feature| feature.verbs());
+    let verbs = verbs.expect("clap knows no other words");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let answer = runtime.block_on((verbs.run)(args))?;
+    let Answer {
+        columns,
+        findings,
+        outcome,
+        documents,
+        remark,
+    } = answer;
+    let (_, verb) = args.subcommand().expect("clap demands a verb");
+    let asked = verb.get_one::<Format>("output").copied();
+    let usual = if documents {
+        Format::Yaml
+    } else {
+        Format::Table
+    };
+    let row = |Finding { name, cells, full }| Row { name, cells, full };
+    let rows = findings.into_iter().map(row).collect();
+    Listing { columns, rows }.print(asked.unwrap_or(usual))?;
+    if let Some(remark) = remark {
+        eprintln!("{remark}");
+    }
+    Ok(outcome)
 }

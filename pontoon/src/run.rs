@@ -1,5 +1,7 @@
 //! `pontoon run`: the operator itself.
 
+mod inherited;
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +15,7 @@ use crate::{features, logging};
 
 /// The flags that belong to no feature.
 pub(crate) fn args() -> Vec<Arg> {
-    vec![
+    let own = vec![
         flag(
             "features",
             "NAMES",
@@ -96,7 +98,8 @@ pub(crate) fn args() -> Vec<Arg> {
             "error, warn, info, debug, trace or a filter",
         )
         .default_value("info"),
-    ]
+    ];
+    own.into_iter().chain(inherited::args()).collect()
 }
 
 /// Where this pod runs, as predecessors were told; else the chart's default.
@@ -130,9 +133,12 @@ pub(crate) fn run(
         .into_iter()
         .filter(|f| names.is_empty() || names.iter().any(|name| name == f.name()))
         .collect();
+    for feature in &chosen {
+        feature.check(args)?; // wrong usage is told with or without a cluster
+    }
     let settings = settings(args)?;
-    let traces =
-        logging::start(&text(args, "log-format"), &text(args, "log-level")).map_err(Usage)?;
+    let traces = logging::start(&inherited::log(args)).map_err(Usage)?;
+    inherited::tell(args);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;

@@ -6,12 +6,17 @@ use std::time::Duration;
 use testkit::{ControlPlane, Result, World, eventually};
 
 fn pontoon(args: &[&str]) -> Result<Output> {
+    pontoon_with(&[], args)
+}
+
+fn pontoon_with(variables: &[(&str, &str)], args: &[&str]) -> Result<Output> {
     let mut command = Command::new(testkit::binary(None)?);
     command
         .args(args)
         .env_remove("KUBECONFIG")
         .env("HOME", "/nonexistent")
-        .env_remove("KUBERNETES_SERVICE_HOST");
+        .env_remove("KUBERNETES_SERVICE_HOST")
+        .envs(variables.iter().copied());
     Ok(command.output()?)
 }
 
@@ -45,6 +50,11 @@ fn a_wrong_value_is_refused_with_what_to_write() -> Result<()> {
         (vec!["run", "--metrics-bind-address=here"], ":<port>"),
         (vec!["run", "--cluster-id=a b"], "--cluster-id"),
         (vec!["run", "--log-format=xml"], "json"),
+        (vec!["run", "--cluster-name=a.b"], "--cluster-name=a.b"),
+        (vec!["run", "--vault-resync=5"], "such as 5m"),
+        (vec!["run", "--watch-namespaces=A"], "team-a,team-b"),
+        (vec!["run", "--zap-log-level=loud"], "debug"),
+        (vec!["run", "--zap-time-encoding=sundial"], "rfc3339"),
         (vec!["run", "--max-api-calls=0"], "1.."),
         (vec!["run", "--leader-elect=maybe"], "true"),
         (vec!["run", "--no-such-flag"], "--no-such-flag"),
@@ -69,6 +79,82 @@ fn without_a_cluster_run_says_what_to_set() -> Result<()> {
         "{}",
         text(&output.stderr)
     );
+    Ok(())
+}
+
+#[test]
+fn a_predecessors_flags_are_taken_and_those_without_effect_named() -> Result<()> {
+    let help = text(&pontoon(&["run", "--help"])?.stdout);
+    assert!(!help.contains("zap") && !help.contains("webhook"), "{help}");
+
+    // Logs start before the cluster is looked for, and here there is none.
+    let output = pontoon(&[
+        "run",
+        "--features=probe",
+        "--enable-http2",
+        "--webhook-cert-path=/certs",
+        "--managed-markers=false",
+        "--zap-time-encoding=epoch",
+    ])?;
+    let said = text(&output.stderr);
+    assert!(said.contains("set KUBECONFIG"), "{said}");
+    let lines = said.lines().filter(|line| line.starts_with('{'));
+    let lines: Vec<serde_json::Value> = lines
+        .map(serde_json::from_str)
+        .collect::<std::result::Result<_, _>>()?;
+    let flags: Vec<_> = lines.iter().map(|line| line["flag"].as_str()).collect();
+    assert_eq!(
+        flags,
+        [
+            Some("--enable-http2"),
+            Some("--managed-markers"),
+            Some("--webhook-cert-path")
+        ],
+        "{said}"
+    );
+    assert!(lines.iter().all(|line| line["ts"].is_f64()), "{said}");
+
+    let output = pontoon(&["run", "--features=probe", "--zap-devel", "--enable-http2"])?;
+    let said = text(&output.stderr);
+    assert!(said.contains("--enable-http2"), "{said}");
+    assert!(!said.starts_with('{'), "text for people: {said}");
+    Ok(())
+}
+
+#[test]
+fn a_flag_comes_before_our_variable_and_that_before_the_predecessors() -> Result<()> {
+    let (ours, theirs) = ("PONTOON_CLUSTER_NAME", "CLUSTER_NAME");
+    let flag = "--cluster-name=flag";
+    for (variables, flags, hint) in [
+        (vec![(theirs, "a.b")], vec![], "CLUSTER_NAME=a.b"),
+        (
+            vec![(theirs, "a.b"), (ours, "ours")],
+            vec![],
+            "set KUBECONFIG",
+        ),
+        (
+            vec![(theirs, "theirs"), (ours, "c.d")],
+            vec![],
+            "--cluster-name=c.d",
+        ),
+        (
+            vec![(theirs, "a.b"), (ours, "c.d")],
+            vec![flag],
+            "set KUBECONFIG",
+        ),
+        // Nobody's business while the feature does not run.
+        (
+            vec![(theirs, "a.b")],
+            vec!["--features=probe"],
+            "set KUBECONFIG",
+        ),
+    ] {
+        let args: Vec<_> = ["run"].into_iter().chain(flags).collect();
+        let output = pontoon_with(&variables, &args)?;
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{variables:?}: {said}");
+        assert!(said.contains(hint), "{variables:?} {args:?}: {said}");
+    }
     Ok(())
 }
 

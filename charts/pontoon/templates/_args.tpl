@@ -11,6 +11,15 @@
 {{- with .Values.clusterId }}
 - {{ printf "--cluster-id=%s" . | quote }}
 {{- end }}
+{{- if has "vault" (include "pontoon.features" . | fromJsonArray) }}
+- {{ printf "--vault-service-account=%s" (include "pontoon.serviceAccountName" .) }}
+{{- with .Values.vault.clusterName }}
+- {{ printf "--cluster-name=%s" . | quote }}
+{{- end }}
+{{- with .Values.vault.legacyLease }}
+- {{ printf "--vault-legacy-lease=%s" . | quote }}
+{{- end }}
+{{- end }}
 - {{ printf "--log-format=%s" .Values.log.format }}
 - {{ printf "--log-level=%s" .Values.log.level | quote }}
 {{- if .Values.metrics.enabled }}

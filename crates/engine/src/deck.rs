@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kernel::{ClusterId, Guard, ObjectKey, SharedClock};
+use kernel::{ClusterId, Guard, ObjectKey, RealClock, SharedClock};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
 use crate::controller::{Controller, ControllerSpec, Surroundings};
 use crate::events::Events;
-use crate::{Applier, CpuPool, Hub, Kind, Metrics, Tasks};
+use crate::slot::Slots;
+use crate::{Applier, Cache, Clients, CpuPool, Hub, Kind, Metrics, Pass, Stored, Tasks};
 
 /// What features do last of all.
 pub(crate) type Farewells = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
@@ -47,6 +48,62 @@ pub struct Deck {
 }
 
 impl Deck {
+    /// A deck for those who only look, such as verbs of the command line: it never leads, so its
+    /// guards refuse every write, controllers on it do nothing, and events go nowhere.
+    pub fn for_reading(
+        feature: &str,
+        clients: &Clients,
+        metrics: Metrics,
+        cluster: ClusterId,
+        namespace: String,
+        tasks: &Tasks,
+    ) -> Self {
+        let guards = vec![Guard::held()]; // a lease that nobody ever wins
+        let client = clients.client(feature, guards.clone());
+        let clock: SharedClock = Arc::new(RealClock::new());
+        let instance = "reader".to_owned();
+        let (events, _unsent) =
+            Events::new(client.clone(), clock.clone(), metrics.clone(), instance);
+        Self {
+            feature: feature.to_owned(),
+            client,
+            hub: Hub::new(clients.unguarded(feature), tasks.child(), metrics.clone()),
+            clock,
+            metrics,
+            events,
+            cluster,
+            namespace,
+            cpu: CpuPool::default(),
+            guards,
+            tasks: tasks.child(),
+            farewells: Farewells::default(),
+            leading: watch::channel(false).1,
+            concurrency: 1,
+            kinds: Arc::default(),
+        }
+    }
+
+    /// A pass over `object` that nobody asked for: to let a feature's own code look at it.
+    ///
+    /// # When not to use it
+    /// On a deck that leads: another pass over the same object may be under way.
+    pub async fn look(&self, cache: &Cache, object: Arc<Stored>) -> Pass {
+        Pass {
+            id: "00000000".to_owned(),
+            kind: cache.key().kind.clone(),
+            cache: cache.clone(),
+            wish: Some(object.wish()),
+            object,
+            client: self.client.clone(),
+            events: self.events.clone(),
+            clock: self.clock.clone(),
+            slot: Slots::new(1).take().await,
+            written: None,
+            random: 0.0,
+            retry: Duration::ZERO,
+        }
+    }
+
     /// Runs a controller until it is stopped or the process ends. Can be called at any time.
     pub fn control(&self, spec: ControllerSpec) -> Running {
         self.kinds

@@ -48,7 +48,9 @@ pub use deck::{Deck, Running};
 pub use engine::{Engine, Settings, StartError};
 pub use error::{ApiError, Classified};
 pub use events::{Events, Note};
-pub use feature::{Feature, LegacyLease, Rbac, Usage, engine_rbac, rule};
+pub use feature::{
+    Answer, Feature, Finding, LegacyLease, Outcome, Rbac, Usage, Verbs, engine_rbac, rule,
+};
 pub use guarded_body::GuardedBody;
 pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};
 pub use kill::kill_point;

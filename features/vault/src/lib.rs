@@ -1,14 +1,42 @@
-//! Vault access, declared per namespace: the pure ground of the feature.
+//! Vault access, declared per namespace: policies, roles and seeds in Vault or OpenBao.
 //!
 //! ```text
-//! language: policy texts, canonical form, coverage     names: identities, derived names, mounts
-//! owner: whose a thing in Vault is                     drift: edit or drift, and what follows
-//! pairs: roles that admit exactly whom they name
+//! VaultConnection <- VaultPolicy, VaultClusterPolicy <- VaultRole, VaultClusterRole
+//!                 <- VaultKVSecret
 //! ```
-//! The controllers that stand on it are not here yet, and no build of the operator has the feature.
+//! # Watches
+//! Its six kinds, the labels of namespaces, its own cleanup records. Secrets never: a connection
+//! reads the ones it names.
+//! # Owns
+//! In Vault: what carries the object's marker or is on its record, seeds it wrote. Here: the records
+//! of leftovers.
+//! # Promises
+//! - What is not ours is neither written nor deleted.
+//! - A seed is written once and never read back into Kubernetes.
+//! - A finalizer goes when Vault has confirmed, when the policy is `Retain`, or when a record of the
+//!   leftover is kept.
+//! - While Vault is sealed or away, objects wait and say so.
 
+mod cleanup;
+mod cli;
+mod connection;
+mod ctx;
+mod discovery;
 pub mod drift;
+mod feature;
+mod follow;
+mod kv;
 pub mod language;
+mod links;
+mod metrics;
 pub mod names;
 pub mod owner;
 pub mod pairs;
+mod place;
+mod policy;
+mod role;
+mod settings;
+mod sync;
+mod tenancy;
+
+pub use feature::VaultFeature;

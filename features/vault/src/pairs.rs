@@ -24,7 +24,7 @@ pub struct Product {
 
 impl Product {
     /// The least product that admits all of `pairs`; one that admits nobody if there are none.
-    fn over(pairs: &BTreeSet<Pair>) -> Self {
+    pub fn over(pairs: &BTreeSet<Pair>) -> Self {
         if pairs.is_empty() {
             let nobody = BTreeSet::from([NOWHERE.to_owned()]);
             return Self {

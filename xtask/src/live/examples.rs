@@ -128,13 +128,35 @@ impl Standing {
     }
 }
 
-/// Applies one file and returns the objects in it.
+/// `yaml` with each `${NAME}` replaced by what the world has under that name.
+fn filled(yaml: &str, settings: &[(&str, String)]) -> Result<String, Error> {
+    let mut parts = yaml.split("${");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (name, rest) = part.split_once('}').unwrap_or((part, ""));
+        let Some((_, value)) = settings.iter().find(|(known, _)| *known == name) else {
+            let known: Vec<_> = settings.iter().map(|(known, _)| *known).collect();
+            return Err(Error::new(format!(
+                "${{{name}}} stands for nothing; the world has {}",
+                known.join(", ")
+            )));
+        };
+        text.push_str(value);
+        text.push_str(rest);
+    }
+    Ok(text)
+}
+
+/// Applies one file and returns the objects in it. `${VAULT_ADDR}` and the like in it stand for what
+/// the world has.
 pub(crate) async fn apply(
     client: &Client,
     file: &Path,
+    settings: &[(&str, String)],
     ours: &BTreeSet<String>,
 ) -> Result<Vec<Example>, Error> {
     let yaml = std::fs::read_to_string(file).doing(format_args!("reading {}", file.display()))?;
+    let yaml = filled(&yaml, settings).doing(file.display())?;
     let applied = manifests::apply(client, Some(NAMESPACE), &yaml)
         .await
         .map_err(deep);
@@ -217,7 +239,7 @@ pub(crate) fn listing(examples: &[Example], standings: &[Standing]) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Standing, files, groups};
+    use super::{Standing, files, filled, groups};
 
     fn object(status: &str, observed: i64) -> Value {
         let ready = json!({
@@ -246,6 +268,15 @@ mod tests {
     fn what_others_stand_on_needs_only_to_be_there() {
         assert_eq!(Standing::of(Some(&json!({})), false), Standing::There);
         assert_eq!(Standing::of(None, false), Standing::Gone);
+    }
+
+    #[test]
+    fn what_the_world_has_is_filled_in_and_the_unknown_is_named() {
+        let settings = [("VAULT_ADDR", "http://127.0.0.1:1".to_owned())];
+        let text = filled("a: ${VAULT_ADDR}/x\nb: $c", &settings).unwrap();
+        assert_eq!(text, "a: http://127.0.0.1:1/x\nb: $c");
+        let error = filled("a: ${NOTHING}", &settings).unwrap_err();
+        assert!(error.to_string().contains("VAULT_ADDR"), "{error}");
     }
 
     #[test]

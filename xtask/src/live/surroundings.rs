@@ -36,6 +36,8 @@ pub(crate) struct Surroundings {
     pub(crate) pontoon: Child,
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
+    /// The API server, as Vault reaches it.
+    pub(crate) host: String,
     pub(crate) vault: Vault,
     pub(crate) aws: Aws,
     pub(crate) probes: Port,
@@ -110,6 +112,7 @@ impl Surroundings {
         Ok(Self {
             pontoon,
             client,
+            host: host(&kubeconfig).await?,
             kubeconfig,
             vault,
             aws,
@@ -124,6 +127,7 @@ impl Surroundings {
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = vec![
             ("KUBECONFIG", self.kubeconfig.display().to_string()),
+            ("KUBERNETES_HOST", self.host.clone()),
             ("VAULT_ADDR", self.vault.address()),
             ("VAULT_TOKEN", self.vault.root_token().to_string()),
         ];
@@ -176,11 +180,21 @@ async fn cluster(
     Ok((plane.admin(), plane.kubeconfig(), Some(plane)))
 }
 
-async fn connect(path: &Path) -> Result<Client, Error> {
+async fn config(path: &Path) -> Result<kube::Config, Error> {
     let config = Kubeconfig::read_from(path).doing(format_args!("reading {}", path.display()))?;
-    let config = kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
+    kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default())
         .await
-        .doing(format_args!("using {}", path.display()))?;
+        .doing(format_args!("using {}", path.display()))
+}
+
+/// The address of the API server.
+async fn host(path: &Path) -> Result<String, Error> {
+    let url = config(path).await?.cluster_url.to_string();
+    Ok(url.trim_end_matches('/').to_owned())
+}
+
+async fn connect(path: &Path) -> Result<Client, Error> {
+    let config = config(path).await?;
     let client = Client::try_from(config).doing(format_args!("using {}", path.display()))?;
     client
         .apiserver_version()

@@ -75,13 +75,14 @@ async fn apply_all(
     progress: &Progress,
 ) -> Result<Vec<Example>, Error> {
     let ours = examples::groups(&operator.print(&["crds"])?)?;
+    let settings = world.settings();
     let mut applied = Vec::new();
     for file in examples::files(&cargo::root().join("examples"))? {
         progress.step(&format!(
             "applying {}",
             file.strip_prefix(cargo::root()).unwrap_or(&file).display()
         ));
-        applied.extend(examples::apply(&world.client, &file, &ours).await?);
+        applied.extend(examples::apply(&world.client, &file, &settings, &ours).await?);
     }
     Ok(applied)
 }

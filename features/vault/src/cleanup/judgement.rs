@@ -1,0 +1,277 @@
+//! Whether a leftover may be deleted, from what stands in its place. Pure.
+
+use std::collections::BTreeMap;
+
+use api::vault::names as words;
+use vault_client::KvMetadata;
+
+use super::leftover::{Leftover, Site};
+use crate::language::text::{Header, Marker};
+use crate::owner::{self, Ownership, Recorded};
+use crate::place::{Found, Place};
+
+/// What was found, as far as it counts.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Evidence {
+    /// The owner it names.
+    pub(super) marker: Option<Marker>,
+    /// SHA-256 of what it means; none for what cannot be understood.
+    pub(super) hash: Option<String>,
+    /// The newest version of a secret.
+    pub(super) version: Option<u64>,
+}
+
+impl From<&Found> for Evidence {
+    fn from(found: &Found) -> Self {
+        Self {
+            marker: found.marker(),
+            hash: found.hash(),
+            version: None,
+        }
+    }
+}
+
+impl From<&KvMetadata> for Evidence {
+    fn from(found: &KvMetadata) -> Self {
+        Self {
+            marker: seed_marker(&found.custom_metadata),
+            hash: None,
+            version: Some(found.current_version),
+        }
+    }
+}
+
+/// What becomes of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Judgement {
+    /// It is gone already.
+    Gone,
+    /// It is ours, and as we left it.
+    Delete,
+    /// It stays, for this reason.
+    Leave(String),
+}
+
+/// | there     | marker    | so                                                          |
+/// |-----------|-----------|-------------------------------------------------------------|
+/// | nothing   |           | gone                                                        |
+/// | something | another's | leave                                                       |
+/// | thing     | ours      | delete                                                      |
+/// | thing     | none      | delete if it is as we wrote it; where nobody knows what that |
+/// |           |           | was, if its name is one that we give                        |
+/// | seed      | ours      | delete if its newest version is the one we wrote            |
+/// | seed      | none      | leave                                                       |
+pub(super) fn judge(leftover: &Leftover, found: Option<&Evidence>, today: &Header) -> Judgement {
+    let Some(found) = found else {
+        return Judgement::Gone;
+    };
+    let recorded = Recorded {
+        owner: leftover.owner.as_deref(),
+        name: match &leftover.site {
+            Site::Place(place) if leftover.recorded => Some(place.name()),
+            Site::Place(_) | Site::Seed { .. } => None,
+        },
+    };
+    let marked = match &found.marker {
+        None => false,
+        Some(marker) => match owner::judge(Some(marker), today, recorded) {
+            Ownership::Ours => true,
+            Ownership::Unmarked => false,
+            Ownership::Foreign(owner) => return Judgement::Leave(format!("it belongs to {owner}")),
+        },
+    };
+    match &leftover.site {
+        Site::Place(_) if marked => Judgement::Delete,
+        Site::Place(place) => unmarked(leftover, place, found),
+        Site::Seed { .. } => seed(leftover, marked, found),
+    }
+}
+
+fn unmarked(leftover: &Leftover, place: &Place, found: &Evidence) -> Judgement {
+    let leave = |why: &str| Judgement::Leave(why.to_owned());
+    match &leftover.canonical_hash {
+        Some(hash) if found.hash.as_ref() == Some(hash) => Judgement::Delete,
+        Some(_) => leave("nobody's marker is on it, and it is not as we wrote it"),
+        None if leftover.recorded && is_given_by_us(place.name()) => Judgement::Delete,
+        None => leave("nobody's marker is on it, and nothing else tells that it is ours"),
+    }
+}
+
+fn is_given_by_us(name: &str) -> bool {
+    name.to_lowercase().starts_with(words::NAME_PREFIX)
+}
+
+fn seed(leftover: &Leftover, marked: bool, found: &Evidence) -> Judgement {
+    match (leftover.seeded_version, found.version) {
+        _ if !marked => Judgement::Leave("it does not carry our marker".to_owned()),
+        (Some(ours), Some(live)) if ours == live => Judgement::Delete,
+        (Some(ours), Some(live)) => Judgement::Leave(format!(
+            "version {live} is not the one we wrote, which was {ours}"
+        )),
+        (None, _) | (_, None) => Judgement::Leave("it is not known to be ours".to_owned()),
+    }
+}
+
+/// The marker that a seed carries. Only seeds are marked this way, so it does not name a kind.
+fn seed_marker(custom: &BTreeMap<String, String>) -> Option<Marker> {
+    let says = |key: &str| custom.get(key).cloned();
+    (says("managed-by").as_deref() == Some(words::SENTINEL)).then(|| Marker {
+        auth_mount: says("auth-mount"),
+        cluster: says("cluster"),
+        resource: says("k8s-resource"),
+        kind: Some("VaultKVSecret".to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rstest::rstest;
+    use serde_json::json;
+
+    const OURS: &str = "sys/policies/acl/vao.m.team-a.app";
+    const OTHER: &str = "sys/policies/acl/team-a-app";
+    const SEED: &str = "secret/metadata/team-a/seed";
+
+    fn today(kind: &str) -> Header {
+        Header {
+            auth_mount: Some("m".to_owned()),
+            cluster: None,
+            resource: "team-a/app".to_owned(),
+            kind: kind.to_owned(),
+        }
+    }
+
+    fn left(path: &str, hash: Option<&str>) -> Leftover {
+        Leftover {
+            kind: "VaultPolicy".to_owned(),
+            resource: "team-a/app".to_owned(),
+            site: Site::parse(path).unwrap(),
+            vault_namespace: None,
+            connection: "c".to_owned(),
+            address: None,
+            owner: None,
+            canonical_hash: hash.map(str::to_owned),
+            seeded_version: Some(1),
+            recorded: true,
+        }
+    }
+
+    fn marked(resource: &str, kind: &str) -> Evidence {
+        Evidence {
+            marker: Some(Marker {
+                resource: Some(resource.to_owned()),
+                ..owner::marker(&today(kind))
+            }),
+            version: Some(1),
+            ..Evidence::default()
+        }
+    }
+
+    fn bare(hash: &str) -> Evidence {
+        Evidence {
+            hash: Some(hash.to_owned()),
+            version: Some(1),
+            ..Evidence::default()
+        }
+    }
+
+    fn stays(judged: &Judgement) -> bool {
+        match judged {
+            Judgement::Leave(_) => true,
+            Judgement::Gone | Judgement::Delete => false,
+        }
+    }
+
+    #[rstest]
+    #[case::marked_as_ours(left(OTHER, Some("a")), marked("team-a/app", "VaultPolicy"))]
+    #[case::unmarked_and_as_written(left(OTHER, Some("a")), bare("a"))]
+    #[case::unmarked_without_hash_under_a_name_of_ours(left(OURS, None), bare("x"))]
+    fn what_is_ours_goes(#[case] left: Leftover, #[case] found: Evidence) {
+        assert_eq!(
+            judge(&left, Some(&found), &today("VaultPolicy")),
+            Judgement::Delete
+        );
+    }
+
+    #[rstest]
+    #[case::marked_by_another(left(OURS, None), marked("team-b/app", "VaultPolicy"))]
+    #[case::marked_as_another_kind(left(OURS, None), marked("team-a/app", "VaultRole"))]
+    #[case::unmarked_and_changed(left(OURS, Some("a")), bare("b"))]
+    #[case::unmarked_and_not_understood(left(OURS, Some("a")), Evidence::default())]
+    #[case::unmarked_without_hash_under_another_name(left(OTHER, None), bare("x"))]
+    #[case::unmarked_and_only_suspected(
+        Leftover { recorded: false, ..left(OURS, None) },
+        bare("x")
+    )]
+    fn what_is_not_ours_stays(#[case] left: Leftover, #[case] found: Evidence) {
+        let judged = judge(&left, Some(&found), &today("VaultPolicy"));
+        assert!(stays(&judged), "{judged:?}");
+    }
+
+    #[test]
+    fn the_marker_last_written_is_ours_whatever_todays_is() {
+        let mut found = marked("team-a/app", "VaultPolicy");
+        let marker = found.marker.as_mut().unwrap();
+        marker.auth_mount = Some("old".to_owned());
+        let mut left = left(OTHER, None);
+        assert!(stays(&judge(&left, Some(&found), &today("VaultPolicy"))));
+        left.owner = Some("VaultPolicy team-a/app (auth-mount old)".to_owned());
+        let judged = judge(&left, Some(&found), &today("VaultPolicy"));
+        assert_eq!(judged, Judgement::Delete);
+    }
+
+    #[test]
+    fn what_was_only_announced_goes_if_it_is_as_announced() {
+        let suspected = Leftover {
+            recorded: false,
+            ..left(OURS, Some("a"))
+        };
+        let judged = judge(&suspected, Some(&bare("a")), &today("VaultPolicy"));
+        assert_eq!(judged, Judgement::Delete);
+    }
+
+    #[test]
+    fn what_is_absent_is_gone() {
+        let judged = judge(&left(OURS, None), None, &today("VaultPolicy"));
+        assert_eq!(judged, Judgement::Gone);
+    }
+
+    #[rstest]
+    #[case::as_we_left_it(Some(1), marked("team-a/app", "VaultKVSecret"), true)]
+    #[case::written_since(Some(2), marked("team-a/app", "VaultKVSecret"), false)]
+    #[case::never_recorded(None, marked("team-a/app", "VaultKVSecret"), false)]
+    #[case::unmarked(Some(1), bare("x"), false)]
+    #[case::marked_by_another(Some(1), marked("team-b/app", "VaultKVSecret"), false)]
+    fn a_seed_goes_only_as_we_left_it(
+        #[case] seeded: Option<u64>,
+        #[case] found: Evidence,
+        #[case] goes: bool,
+    ) {
+        let left = Leftover {
+            seeded_version: seeded,
+            ..left(SEED, None)
+        };
+        let judged = judge(&left, Some(&found), &today("VaultKVSecret"));
+        assert_eq!(judged == Judgement::Delete, goes, "{judged:?}");
+    }
+
+    #[test]
+    fn a_seeds_marker_is_in_its_custom_metadata() {
+        let found: KvMetadata = serde_json::from_value(json!({
+            "current_version": 4,
+            "custom_metadata": {
+                "managed-by": "vault-access-operator",
+                "k8s-resource": "team-a/app",
+                "auth-mount": "m",
+            },
+        }))
+        .unwrap();
+        let evidence = Evidence::from(&found);
+        assert_eq!(evidence.version, Some(4));
+        assert_eq!(
+            evidence.marker,
+            Some(owner::marker(&today("VaultKVSecret")))
+        );
+    }
+}

@@ -1,0 +1,169 @@
+//! `orphans`: what is ours in Vault and wanted by no object; with `--delete`, gone.
+
+use std::time::Duration;
+
+use clap::ArgMatches;
+use engine::{Answer, Finding, Health, Outcome};
+use kernel::ObjectKey;
+use serde_json::json;
+use vault_client::Client;
+
+use super::site::Site;
+use super::{Failure, consent, text};
+use crate::discovery::{Orphan, search_behind};
+use crate::{cleanup, owner, place};
+
+/// The records of leftovers have been read by then.
+const READING: Duration = Duration::from_secs(10);
+
+/// An orphan and where it is.
+struct Found {
+    connection: String,
+    vault: Client,
+    /// The cluster that our own markers name behind this connection.
+    cluster: Option<String>,
+    orphan: Orphan,
+}
+
+pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
+    let connections = match text(args, "connection") {
+        Some(name) => vec![site.connection(name).map(|_| name.to_owned())?],
+        None => site.connections(),
+    };
+    read_records(site, &connections).await?;
+    let mut found = Vec::new();
+    for connection in connections {
+        let vault = site.vault(&connection).await?;
+        let at = site.connection(&connection)?;
+        let cluster = site.ctx.header(&at, "", &ObjectKey::cluster("")).cluster;
+        let orphans = search_behind(&connection, &vault, &site.ctx).await?;
+        let orphans = orphans.ok_or("the objects changed meanwhile; ask again")?;
+        found.extend(orphans.into_iter().map(|orphan| Found {
+            connection: connection.clone(),
+            vault: vault.clone(),
+            cluster: cluster.clone(),
+            orphan,
+        }));
+    }
+    if !args.get_flag("delete") || found.is_empty() {
+        let any = !found.is_empty();
+        let states = found.iter().map(|one| finding(one, "kept")).collect();
+        return Ok(answer(
+            states,
+            if any {
+                Outcome::DoesNot
+            } else {
+                Outcome::Holds
+            },
+        ));
+    }
+    if let Some(doubt) = site.doubt() {
+        return Err(doubt.into());
+    }
+    for Found {
+        orphan, connection, ..
+    } in &found
+    {
+        let owner = orphan.owner.as_deref().unwrap_or("unmarked");
+        eprintln!("{connection}: {} ({owner})", orphan.place);
+    }
+    let question = format!("Delete these {} from Vault?", found.len());
+    if !consent::agrees(args, &question)? {
+        return Err("nothing was done".into());
+    }
+    site.allow_writes();
+    let mut findings = Vec::new();
+    let mut outcome = Outcome::Holds;
+    for one in &found {
+        let done = delete(one).await;
+        if done.is_err() {
+            outcome = Outcome::DoesNot;
+        }
+        findings.push(finding(
+            one,
+            done.as_ref().map_or_else(|why| &**why, |()| "deleted"),
+        ));
+    }
+    Ok(answer(findings, outcome))
+}
+
+/// Records account for what they name, so all must be known first.
+async fn read_records(site: &Site, connections: &[String]) -> Result<(), Failure> {
+    for connection in connections {
+        drop(cleanup::of_connection(&site.ctx, connection)); // starts the watch
+    }
+    let read = || {
+        let mut watches = site.ctx.deck.hub.health().into_iter();
+        watches.all(|(key, health)| key.kind.plural != "configmaps" || health == Health::Synced)
+    };
+    let began = site.ctx.deck.clock.elapsed();
+    while !read() {
+        if site.ctx.deck.clock.elapsed().saturating_sub(began) > READING {
+            return Err(format!(
+                "the cleanup records cannot be read; ask for the right to list and watch \
+                 ConfigMaps in {}, or correct --operator-namespace",
+                site.ctx.deck.namespace
+            )
+            .into());
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    Ok(())
+}
+
+/// Deletes it if it is still what was found.
+async fn delete(one: &Found) -> Result<(), String> {
+    let Found {
+        vault,
+        orphan,
+        cluster,
+        connection: _,
+    } = one;
+    let now = place::read(vault, &orphan.place).await;
+    let now = now.map_err(|error| format!("kept: {error}"))?;
+    let Some(now) = now else {
+        return Ok(());
+    };
+    if now.marker().as_ref().map(owner::shown) != orphan.owner {
+        return Err("kept: its owner has changed".to_owned());
+    }
+    let named = now.marker().and_then(|marker| marker.cluster);
+    if named.is_some() && named != *cluster {
+        return Err(format!(
+            "kept: its marker names cluster {}; give --cluster-name if that is this one",
+            named.unwrap_or_default()
+        ));
+    }
+    let gone = place::delete(vault, &orphan.place).await;
+    gone.map_err(|error| format!("kept: {error}"))
+}
+
+fn finding(one: &Found, state: &str) -> Finding {
+    let Orphan { place, owner } = &one.orphan;
+    Finding {
+        name: place.to_string(),
+        cells: vec![
+            one.connection.clone(),
+            place.to_string(),
+            owner.clone().unwrap_or_default(),
+            state.to_owned(),
+        ],
+        full: json!({
+            "connection": one.connection,
+            "vaultPath": place.to_string(),
+            "owner": owner,
+            "state": state,
+        }),
+    }
+}
+
+fn answer(findings: Vec<Finding>, outcome: Outcome) -> Answer {
+    let remark = findings.is_empty().then(|| "There are none.".to_owned());
+    Answer {
+        columns: &["connection", "path", "owner", "state"],
+        findings,
+        outcome,
+        documents: false,
+        remark,
+    }
+}

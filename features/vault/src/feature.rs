@@ -1,0 +1,202 @@
+//! What the engine is told of the feature.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vault::{
+    PolicyKind, VaultClusterPolicy, VaultClusterRole, VaultConnection, VaultKVSecret, VaultPolicy,
+    VaultRole, names as words,
+};
+use clap::{Arg, ArgMatches};
+use engine::{ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, Verbs, WatchKey, rule};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kernel::Backoff;
+
+use crate::connection::Connections;
+use crate::ctx::{Ctx, Wakers, namespaces};
+use crate::kv::Seeds;
+use crate::links::Dependent;
+use crate::settings::{self, Settings};
+use crate::sync::Synced;
+use crate::{cleanup, cli, discovery, follow};
+
+/// The longest wait after a failure.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+
+/// The feature.
+#[derive(Debug, Default)]
+pub struct VaultFeature;
+
+impl Feature for VaultFeature {
+    fn name(&self) -> &'static str {
+        "vault"
+    }
+
+    fn about(&self) -> &'static str {
+        "policies, roles and seeds in Vault, declared per namespace"
+    }
+
+    fn crds(&self) -> Vec<CustomResourceDefinition> {
+        api::vault::crds()
+    }
+
+    fn rbac(&self) -> Rbac {
+        let kinds = [
+            "vaultconnections",
+            "vaultpolicies",
+            "vaultclusterpolicies",
+            "vaultroles",
+            "vaultclusterroles",
+            "vaultkvsecrets",
+        ];
+        let below = |part: &str| -> Vec<String> {
+            kinds.iter().map(|kind| format!("{kind}/{part}")).collect()
+        };
+        let (status, finalizers) = (below("status"), below("finalizers"));
+        let texts = |list: &[String]| -> Vec<String> { list.to_vec() };
+        let named = |list: Vec<String>, verbs: &[&str]| {
+            let list: Vec<&str> = list.iter().map(String::as_str).collect();
+            rule(words::GROUP, &list, verbs)
+        };
+        Rbac {
+            cluster: vec![
+                rule(
+                    words::GROUP,
+                    &kinds,
+                    &["get", "list", "watch", "create", "patch", "delete"],
+                ),
+                named(texts(&status), &["patch"]),
+                named(texts(&finalizers), &["update"]),
+                rule("", &["namespaces"], &["get", "list", "watch"]),
+            ],
+            own_namespace: vec![
+                rule("", &["secrets"], &["get"]),
+                rule("", &["serviceaccounts/token"], &["create"]),
+                rule(
+                    "",
+                    &["configmaps"],
+                    &["get", "list", "watch", "create", "patch", "delete"],
+                ),
+            ],
+        }
+    }
+
+    fn args(&self) -> Vec<Arg> {
+        settings::args()
+    }
+
+    fn check(&self, args: &ArgMatches) -> Result<(), Usage> {
+        settings::read(args).map(drop)
+    }
+
+    fn legacy_lease(&self, args: &ArgMatches) -> Option<LegacyLease> {
+        settings::read(args).ok()?.legacy_lease
+    }
+
+    fn start(&self, args: &ArgMatches, deck: &Deck) -> Result<(), Usage> {
+        let settings = settings::read(args)?;
+        let ctx = Arc::new(Ctx::new(deck, settings));
+        let links = ctx.links.clone();
+        deck.at_the_end(async move { links.end().await });
+        ctx.started(start(&ctx, deck));
+        cleanup::start(&ctx, deck);
+        discovery::start_orphans(&ctx, deck);
+        Ok(())
+    }
+
+    fn verbs(&self) -> Option<Verbs> {
+        Some(cli::verbs())
+    }
+}
+
+fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
+    let settings = &ctx.settings;
+    let connections = controller(
+        WatchKey::all(Kind::of::<VaultConnection>()),
+        Connections::new(ctx.clone()),
+        settings,
+    )
+    .follow(
+        namespaces(),
+        follow::pickers(&ctx.caches.connections, &ctx.caches.namespaces, |spec| {
+            spec["tenancy"]["templates"].is_array()
+        }),
+    );
+    let roles_key = || WatchKey::all(Kind::of::<VaultRole>());
+    let cluster_roles_key = || WatchKey::all(Kind::of::<VaultClusterRole>());
+    let policies_key = || WatchKey::all(Kind::of::<VaultPolicy>());
+    let cluster_policies_key = || WatchKey::all(Kind::of::<VaultClusterPolicy>());
+    let caches = &ctx.caches;
+    let policies = {
+        let kind = PolicyKind::VaultPolicy;
+        controller(policies_key(), Synced::<VaultPolicy>::new(ctx.clone()), settings)
+            .follow(roles_key(), follow::policies_of_role(&caches.roles, kind))
+            .follow(
+                cluster_roles_key(),
+                follow::policies_of_role(&caches.cluster_roles, kind),
+            )
+            .follow(
+                namespaces(),
+                follow::objects_in_namespace(ctx, Dependent::Policy),
+            )
+    };
+    let cluster_policies = {
+        let kind = PolicyKind::VaultClusterPolicy;
+        let synced = Synced::<VaultClusterPolicy>::new(ctx.clone());
+        controller(cluster_policies_key(), synced, settings)
+            .follow(roles_key(), follow::policies_of_role(&caches.roles, kind))
+            .follow(
+                cluster_roles_key(),
+                follow::policies_of_role(&caches.cluster_roles, kind),
+            )
+    };
+    let of_policy = |kind, wanted| follow::roles_of_policy(ctx, kind, wanted);
+    let with_policies = |spec: ControllerSpec, wanted| {
+        spec.follow(policies_key(), of_policy(PolicyKind::VaultPolicy, wanted))
+            .follow(
+                cluster_policies_key(),
+                of_policy(PolicyKind::VaultClusterPolicy, wanted),
+            )
+    };
+    let roles = controller(roles_key(), Synced::<VaultRole>::new(ctx.clone()), settings);
+    let roles = with_policies(roles, Dependent::Role).follow(
+        namespaces(),
+        follow::objects_in_namespace(ctx, Dependent::Role),
+    );
+    let synced = Synced::<VaultClusterRole>::new(ctx.clone());
+    let cluster_roles = controller(cluster_roles_key(), synced, settings);
+    let cluster_roles = with_policies(cluster_roles, Dependent::ClusterRole).follow(
+        namespaces(),
+        follow::pickers(&caches.cluster_roles, &caches.namespaces, |spec| {
+            spec["selectedServiceAccounts"].is_object()
+        }),
+    );
+    let seeds = controller(
+        WatchKey::all(Kind::of::<VaultKVSecret>()),
+        Seeds::new(ctx.clone()),
+        settings,
+    )
+    .follow(
+        namespaces(),
+        follow::objects_in_namespace(ctx, Dependent::Seed),
+    );
+    Wakers {
+        connections: deck.control(connections),
+        policies: deck.control(policies),
+        cluster_policies: deck.control(cluster_policies),
+        roles: deck.control(roles),
+        cluster_roles: deck.control(cluster_roles),
+        seeds: deck.control(seeds),
+    }
+}
+
+fn controller(key: WatchKey, reconcile: impl Reconcile, settings: &Settings) -> ControllerSpec {
+    ControllerSpec::new(key, reconcile)
+        .resync(settings.resync)
+        .backoff(Backoff {
+            first: settings.error_interval,
+            cap: LONGEST_BACKOFF,
+            jitter: 0.1,
+        })
+        .also_reconcile_now(words::RECONCILE_NOW)
+}

@@ -1,0 +1,86 @@
+//! The marker on a seed: keys in its `custom_metadata`.
+
+use std::collections::BTreeMap;
+
+use api::vault::names::SENTINEL;
+use jiff::Timestamp;
+
+use super::KIND;
+use crate::language::text::{Header, Marker};
+
+const MANAGED_BY: &str = "managed-by";
+const RESOURCE: &str = "k8s-resource";
+const MANAGED_AT: &str = "managed-at";
+const LAST_UPDATED: &str = "last-updated";
+const AUTH_MOUNT: &str = "auth-mount";
+const CLUSTER: &str = "cluster";
+
+/// The keys that say whose seed it is. Since when it is managed is said only once: keys that are not
+/// named stay.
+pub(super) fn keys(header: &Header, first: bool, now: Timestamp) -> BTreeMap<String, String> {
+    let time = now.strftime("%FT%TZ").to_string();
+    let keys = [
+        (MANAGED_BY, Some(SENTINEL)),
+        (RESOURCE, Some(&*header.resource)),
+        (MANAGED_AT, first.then_some(&*time)),
+        (LAST_UPDATED, Some(&*time)),
+        (AUTH_MOUNT, header.auth_mount.as_deref()),
+        (CLUSTER, header.cluster.as_deref()),
+    ];
+    keys.into_iter()
+        .filter_map(|(key, value)| Some((key.to_owned(), value?.to_owned())))
+        .collect()
+}
+
+/// The marker in `custom`, if there is one. Only seeds are marked this way, so it has no kind.
+pub(super) fn found(custom: &BTreeMap<String, String>) -> Option<Marker> {
+    let says = |key: &str| custom.get(key).cloned();
+    (says(MANAGED_BY).as_deref() == Some(SENTINEL)).then(|| Marker {
+        auth_mount: says(AUTH_MOUNT),
+        cluster: says(CLUSTER),
+        resource: says(RESOURCE),
+        kind: Some(KIND.to_owned()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::owner;
+
+    fn header() -> Header {
+        Header {
+            auth_mount: Some("kubernetes".to_owned()),
+            cluster: None,
+            resource: "team-a/seed".to_owned(),
+            kind: KIND.to_owned(),
+        }
+    }
+
+    fn at(second: i64) -> Timestamp {
+        Timestamp::from_millisecond(second * 1000 + 17).unwrap()
+    }
+
+    #[test]
+    fn a_marker_reads_back() {
+        let keys = keys(&header(), true, at(0));
+        assert_eq!(found(&keys), Some(owner::marker(&header())));
+        assert_eq!(keys["managed-by"], "vault-access-operator");
+        assert_eq!(keys["managed-at"], "1970-01-01T00:00:00Z");
+        assert!(!keys.contains_key("cluster"));
+    }
+
+    #[test]
+    fn a_second_marker_leaves_since_when_it_is_managed() {
+        let second = keys(&header(), false, at(60));
+        assert!(!second.contains_key("managed-at"));
+        assert_eq!(second["last-updated"], "1970-01-01T00:01:00Z");
+    }
+
+    #[test]
+    fn what_others_note_is_no_marker() {
+        let others = [("managed-by".to_owned(), "terraform".to_owned())].into();
+        assert_eq!(found(&others), None);
+        assert_eq!(found(&BTreeMap::new()), None);
+    }
+}

@@ -1,0 +1,231 @@
+//! The connections that are in use: one client each, and whether it can be used now.
+//!
+//! The connection's own pass decides that. Everyone else asks here, makes no call over a connection
+//! that is down, and is woken when it is up again.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::vault::reasons;
+use kernel::{ObjectKey, Reason, SharedClock};
+use parking_lot::Mutex;
+use vault_client::{Client, Health};
+
+/// How long after a start nobody says that a connection is not ready: its first pass may be on.
+const FIRST_PASS: Duration = Duration::from_secs(30);
+/// Those who waited are woken over this time, so that they do not all call at once.
+const RECOVERY: Duration = Duration::from_secs(30);
+
+/// A kind that depends on connections.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) enum Dependent {
+    Policy,
+    ClusterPolicy,
+    Role,
+    ClusterRole,
+    Seed,
+}
+
+impl Dependent {
+    pub(crate) const ALL: [Self; 5] = [
+        Self::Policy,
+        Self::ClusterPolicy,
+        Self::Role,
+        Self::ClusterRole,
+        Self::Seed,
+    ];
+}
+
+/// Whether a connection can be used, as its last pass found.
+#[derive(Debug, Clone)]
+pub(crate) enum Standing {
+    Up(Health),
+    Down(Reason),
+}
+
+/// Why a dependent gets no client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TurnedAway {
+    /// Nothing is known yet; nothing is to be said yet.
+    TooEarly,
+    /// The connection is down, and this is why.
+    Down(Reason),
+}
+
+#[derive(Default)]
+struct Entry {
+    client: Option<Client>,
+    standing: Option<Standing>,
+    /// When somebody first asked and nothing was known.
+    asked: Option<Duration>,
+    waiting: BTreeSet<(Dependent, ObjectKey)>,
+}
+
+/// All connections by name.
+pub(crate) struct Links {
+    clock: SharedClock,
+    entries: Mutex<BTreeMap<String, Entry>>,
+}
+
+impl Links {
+    pub(crate) fn new(clock: SharedClock) -> Arc<Self> {
+        let entries = Mutex::default();
+        Arc::new(Self { clock, entries })
+    }
+
+    /// The client of a connection, whatever its standing; for the connection's own pass.
+    pub(crate) fn client(&self, connection: &str) -> Option<Client> {
+        self.entries.lock().get(connection)?.client.clone()
+    }
+
+    pub(crate) fn set_client(&self, connection: &str, client: Client) {
+        let mut entries = self.entries.lock();
+        entries.entry(connection.to_owned()).or_default().client = Some(client);
+    }
+
+    /// What the server says of itself, if the connection is up as far as is known.
+    pub(crate) fn health(&self, connection: &str) -> Option<Health> {
+        match self.entries.lock().get(connection)?.standing.as_ref()? {
+            Standing::Up(health) => Some(health.clone()),
+            Standing::Down(_) => None,
+        }
+    }
+
+    /// `who` is woken when the connection is next found up; answers whether it is held to be up.
+    pub(crate) fn wait(&self, connection: &str, who: (Dependent, &ObjectKey)) -> bool {
+        let mut entries = self.entries.lock();
+        let entry = entries.entry(connection.to_owned()).or_default();
+        entry.waiting.insert((who.0, who.1.clone()));
+        matches!(entry.standing, Some(Standing::Up(_)))
+    }
+
+    /// A client for `who`, or why there is none; then `who` is woken when there is.
+    pub(crate) fn vault(
+        &self,
+        connection: &str,
+        who: (Dependent, &ObjectKey),
+    ) -> Result<(Client, Health), TurnedAway> {
+        let mut entries = self.entries.lock();
+        let entry = entries.entry(connection.to_owned()).or_default();
+        if let (Some(Standing::Up(health)), Some(client)) = (&entry.standing, &entry.client) {
+            return Ok((client.clone(), health.clone()));
+        }
+        entry.waiting.insert((who.0, who.1.clone()));
+        let now = self.clock.elapsed();
+        let since = *entry.asked.get_or_insert(now);
+        Err(match &entry.standing {
+            Some(Standing::Down(reason)) => TurnedAway::Down(reason.clone()),
+            Some(Standing::Up(_)) | None if now.saturating_sub(since) < FIRST_PASS => {
+                TurnedAway::TooEarly
+            }
+            Some(Standing::Up(_)) | None => TurnedAway::Down(Reason::new(
+                reasons::CONNECTION_NOT_READY,
+                "it has not been looked at yet",
+            )),
+        })
+    }
+
+    /// Takes in what the connection's pass has found. If it is up, answers who waited for that, and
+    /// when to wake each: one after another.
+    #[must_use]
+    pub(crate) fn found(
+        &self,
+        connection: &str,
+        standing: Standing,
+    ) -> Vec<(Dependent, ObjectKey, Duration)> {
+        let mut entries = self.entries.lock();
+        let entry = entries.entry(connection.to_owned()).or_default();
+        let up = matches!(standing, Standing::Up(_));
+        entry.standing = Some(standing);
+        let waiting = match up {
+            true => std::mem::take(&mut entry.waiting),
+            false => BTreeSet::new(),
+        };
+        drop(entries);
+        let count = u32::try_from(waiting.len()).unwrap_or(u32::MAX).max(1);
+        let turns = (0..).zip(waiting);
+        turns
+            .map(|(turn, (kind, key))| (kind, key, RECOVERY * turn / count))
+            .collect()
+    }
+
+    /// The connection is gone.
+    pub(crate) fn forget(&self, connection: &str) -> Option<Client> {
+        let mut entries = self.entries.lock();
+        let entry = entries.get_mut(connection)?;
+        entry.standing = None;
+        entry.asked = None;
+        entry.client.take()
+    }
+
+    /// `who` is gone, or needs no connection any more.
+    pub(crate) fn leave(&self, who: (Dependent, &ObjectKey)) {
+        let who = (who.0, who.1.clone());
+        for entry in self.entries.lock().values_mut() {
+            entry.waiting.remove(&who);
+        }
+    }
+
+    /// Ends all sessions: login tokens are revoked. Last of all, when nobody calls any more.
+    pub(crate) async fn end(&self) {
+        let clients: Vec<_> = {
+            let entries = self.entries.lock();
+            let held = entries.values().filter_map(|entry| entry.client.clone());
+            held.collect()
+        };
+        for client in clients {
+            if let Err(error) = client.end().await {
+                tracing::warn!(%error, "a login token was not revoked; it ends by itself");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::TestClock;
+    use vault_client::ServerState;
+
+    fn up() -> Standing {
+        Standing::Up(Health {
+            state: ServerState::Active,
+            version: "1.21.1".to_owned(),
+            enterprise: Some(false),
+        })
+    }
+
+    fn down() -> Reason {
+        Reason::new(reasons::VAULT_SEALED, "sealed")
+    }
+
+    fn key(n: usize) -> ObjectKey {
+        ObjectKey::namespaced("team-a", format!("p{n}"))
+    }
+
+    #[test]
+    fn nobody_is_told_anything_until_the_first_pass_or_half_a_minute_later() {
+        let clock = Arc::new(TestClock::default());
+        let links = Links::new(clock.clone());
+        let ask = || links.vault("c", (Dependent::Policy, &key(0))).unwrap_err();
+        assert_eq!(ask(), TurnedAway::TooEarly);
+        clock.advance(FIRST_PASS);
+        assert!(matches!(ask(), TurnedAway::Down(_)));
+        assert!(links.found("c", Standing::Down(down())).is_empty());
+        assert_eq!(ask(), TurnedAway::Down(down()));
+    }
+
+    #[test]
+    fn those_who_waited_are_woken_once_and_one_after_another() {
+        let links = Links::new(Arc::new(TestClock::default()));
+        for n in 0..3 {
+            links.vault("c", (Dependent::Policy, &key(n))).unwrap_err();
+        }
+        links.leave((Dependent::Policy, &key(1)));
+        let woken = links.found("c", up());
+        let delays: Vec<_> = woken.iter().map(|(.., delay)| delay.as_secs()).collect();
+        assert_eq!(delays, [0, 15]);
+        assert!(links.found("c", up()).is_empty());
+    }
+}

@@ -1,0 +1,513 @@
+//! The writes, in the order of the plan; then what the object has left behind.
+
+use std::time::Duration;
+
+use api::vault::{Intent, IntentKind, Phase, PreviousName, conditions, names as words, reasons};
+use engine::{Note, Pass, Recorded};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kernel::Reason;
+
+use super::gather::{Ground, Target};
+use super::moves;
+use super::plan::{Cause, Step};
+use super::{Declared, Desired, Error, Record, Stop};
+use crate::cleanup::{self, Leftover};
+use crate::ctx::Ctx;
+use crate::owner::{self, Ownership};
+use crate::place::{self, Place, Wanted};
+use crate::role::payload;
+
+/// What has been done and found, as far as the pass came.
+#[derive(Default)]
+pub(crate) struct Applied {
+    /// The places that hold what is wanted, or held it when last looked at.
+    pub(crate) records: Vec<Record>,
+    /// Something was written.
+    pub(crate) wrote: bool,
+    /// Something is still to be written, by the next pass.
+    pub(crate) more: bool,
+    /// Drift that is only reported.
+    pub(crate) drift: Vec<String>,
+    /// Drift that was corrected, on a consent that is spent.
+    pub(crate) corrected: bool,
+    /// The earlier places that are still kept; none before they have been looked at.
+    pub(crate) previous: Option<Vec<PreviousName>>,
+    /// Why an earlier place is kept longer than its grace.
+    pub(crate) not_rebound: Vec<String>,
+    /// When to look again, if before the next resync.
+    pub(crate) recheck: Option<Duration>,
+    pub(crate) notes: Vec<Note>,
+}
+
+/// Before anything is asked of Vault: the finalizer is there, and an inherited annotation that means
+/// nothing any more is not.
+pub(super) async fn prepare(ground: &Ground, pass: &mut Pass) -> Result<(), Stop> {
+    if ground.dry_run {
+        return Ok(());
+    }
+    let obsolete = words::RESTORE_MANAGED_MARKERS;
+    if pass.object().annotation(obsolete).is_some() {
+        pass.drop_annotation(obsolete).await.map_err(Error::from)?;
+        return Err(Stop::Again);
+    }
+    let finalizer = pass.ensure_finalizer(words::FINALIZER).await;
+    match finalizer.map_err(Error::from)? {
+        Recorded::Now => Err(Stop::Again),
+        Recorded::Already => Ok(()),
+    }
+}
+
+pub(super) async fn apply<K: Declared>(
+    object: &K,
+    plan: Vec<(&Target, Step)>,
+    desired: &Desired<K::Extra>,
+    ground: &Ground,
+    ctx: &Ctx,
+    pass: &mut Pass,
+    applied: &mut Applied,
+) -> Result<(), Stop> {
+    let status = object.status();
+    let (records, elsewhere) = split(K::records(&status), ctx, ground);
+    leave_first(object, desired, (&records, &elsewhere), ground, ctx, pass).await?;
+    if desired.spends_consent {
+        announce_drop::<K>(&status, &records, ground, pass).await?;
+    }
+    let mut stop = None;
+    for (target, step) in plan {
+        let record = records.iter().find(|record| record.place.is(&target.place));
+        match step {
+            Step::Keep => applied.records.push(written(target, ground)),
+            Step::Leave => applied.records.extend(record.cloned()),
+            Step::Report { lost } => {
+                applied.records.extend(record.cloned());
+                applied.drift.push(lost);
+            }
+            Step::Block { lost } => {
+                applied.records.extend(record.cloned());
+                stop.get_or_insert_with(|| blocked(&target.place, &lost));
+                applied.drift.push(lost);
+            }
+            Step::Conflict { owner } => {
+                stop.get_or_insert_with(|| conflict(&target.place, owner.as_deref(), ground));
+            }
+            Step::Unsupported { fields } => {
+                applied.records.extend(record.cloned());
+                stop.get_or_insert_with(|| unsupported(&target.place, &fields));
+            }
+            Step::Write { cause, lost } => {
+                match announce::<K>(&status, target, cause, ground, pass, applied.wrote).await? {
+                    Announced::Later => applied.more = true,
+                    Announced::Yes => {
+                        write(target, ground, pass).await?;
+                        applied.wrote = true;
+                        applied.corrected |= cause == Cause::Correct;
+                        applied.records.push(written(target, ground));
+                        verify(target, ground, pass).await?;
+                        note(cause, &lost, target, &K::kind(&()), ctx, pass, applied);
+                    }
+                }
+            }
+        }
+    }
+    if applied.wrote {
+        applied.notes.extend(desired.note.clone());
+    }
+    if let Some(stop) = stop {
+        return Err(stop);
+    }
+    if applied.more {
+        return Ok(()); // the next pass announces and writes the rest
+    }
+    leave_behind(object, desired, (&records, &elsewhere), ground, ctx, pass, applied).await?;
+    if ground.consent && !desired.spends_consent && (applied.corrected || spent(&ground.intent)) {
+        // One write a pass: the next one records what was done.
+        let gone = pass.drop_annotation(words::ALLOW_DESTRUCTIVE).await;
+        gone.map_err(Error::from)?;
+        return Err(Stop::Again);
+    }
+    Ok(())
+}
+
+/// Tells what we remember of this Vault from what we remember of another.
+fn split(records: Vec<Record>, ctx: &Ctx, ground: &Ground) -> (Vec<Record>, Vec<Record>) {
+    records.into_iter().partition(|record| {
+        let Some(name) = record.connection.as_deref() else {
+            return true;
+        };
+        name == ground.connection_name
+            || ctx.connection(name).is_some_and(|other| {
+                other.spec.address == ground.connection.spec.address
+                    && other.spec.vault_namespace == ground.connection.spec.vault_namespace
+            })
+    })
+}
+
+/// Whether an intent is one of a correction.
+fn spent(intent: &Option<Intent>) -> bool {
+    let kind = intent.as_ref().and_then(|intent| intent.kind);
+    kind == Some(IntentKind::Correct)
+}
+
+fn written(target: &Target, ground: &Ground) -> Record {
+    Record {
+        place: target.place.clone(),
+        slot: target.slot.clone(),
+        hash: Some(target.wanted.hash()),
+        sent: Some(target.wanted.sent_hash()),
+        owner: Some(owner::shown(&owner::marker(&ground.header))),
+        connection: Some(ground.connection_name.clone()),
+    }
+}
+
+enum Announced {
+    /// Go on.
+    Yes,
+    /// Another write of this pass is not recorded yet; this one waits for the next pass.
+    Later,
+}
+
+/// Records the intent of a write that could not be recognised after a crash, or that uses up a
+/// consent: the first write of a role, and a correction.
+async fn announce<K: Declared>(
+    status: &K::Status,
+    target: &Target,
+    cause: Cause,
+    ground: &Ground,
+    pass: &mut Pass,
+    wrote: bool,
+) -> Result<Announced, Stop> {
+    let kind = match (cause, &target.wanted) {
+        (Cause::Create, Wanted::Role(_)) => IntentKind::Create,
+        (Cause::Correct, _) => IntentKind::Correct,
+        (
+            Cause::Create | Cause::Edit | Cause::Overwrite | Cause::Adopt | Cause::Transfer,
+            Wanted::Policy { .. } | Wanted::Role(_),
+        ) => return Ok(Announced::Yes),
+    };
+    let intent = Intent {
+        vault_path: Some(target.place.to_string()),
+        kind: Some(kind),
+        canonical_hash: Some(target.wanted.hash()),
+        at: Some(Time(ground.now)),
+    };
+    let open = ground.intent.as_ref().is_some_and(|open| {
+        (&open.vault_path, open.kind, &open.canonical_hash)
+            == (&intent.vault_path, intent.kind, &intent.canonical_hash)
+    });
+    if open {
+        return Ok(Announced::Yes);
+    }
+    if wrote {
+        return Ok(Announced::Later);
+    }
+    let mut status = status.clone();
+    let sync = K::sync_mut(&mut status);
+    sync.phase = Some(Phase::Syncing);
+    sync.intent = Some(intent);
+    match pass.write_intent(&status).await.map_err(Error::from)? {
+        Recorded::Now => Err(Stop::Again),
+        Recorded::Already => Ok(Announced::Yes),
+    }
+}
+
+/// Records that the role at the base name goes, on a consent that this uses up.
+async fn announce_drop<K: Declared>(
+    status: &K::Status,
+    records: &[Record],
+    ground: &Ground,
+    pass: &mut Pass,
+) -> Result<(), Stop> {
+    let base = records.iter().find(|record| record.slot.is_none());
+    let Some(base) = base.filter(|_| !spent(&ground.intent)) else {
+        return Ok(());
+    };
+    let mut status = status.clone();
+    let sync = K::sync_mut(&mut status);
+    sync.phase = Some(Phase::Syncing);
+    sync.intent = Some(Intent {
+        vault_path: Some(base.place.to_string()),
+        kind: Some(IntentKind::Correct),
+        canonical_hash: None,
+        at: Some(Time(ground.now)),
+    });
+    match pass.write_intent(&status).await.map_err(Error::from)? {
+        Recorded::Now => Err(Stop::Again),
+        Recorded::Already => Ok(()),
+    }
+}
+
+/// An object with several places that moves notes all of them as earlier ones before it writes the
+/// first new one: its status has room for one mount only.
+async fn leave_first<K: Declared>(
+    object: &K,
+    desired: &Desired<K::Extra>,
+    (records, elsewhere): (&[Record], &[Record]),
+    ground: &Ground,
+    ctx: &Ctx,
+    pass: &mut Pass,
+) -> Result<(), Stop> {
+    let targets: Vec<&Target> = desired.targets.iter().collect();
+    let left = moves::left(records, elsewhere, &targets);
+    if records.len() < 2 || left.moved.is_empty() {
+        return Ok(());
+    }
+    let mut status = object.status();
+    let until = ground.now + grace(object, ground, ctx);
+    let previous = &K::sync(&status).previous_names;
+    let kept = moves::kept(previous, records, &targets, &ground.connection_name, until);
+    K::forget_places(&mut status);
+    K::sync_mut(&mut status).previous_names = kept;
+    match pass.write_intent(&status).await.map_err(Error::from)? {
+        Recorded::Now => Err(Stop::Again),
+        Recorded::Already => Ok(()),
+    }
+}
+
+async fn write(target: &Target, ground: &Ground, pass: &mut Pass) -> Result<(), Stop> {
+    let write = place::write(&ground.vault, &target.place, &target.wanted);
+    Ok(pass.outside(write).await.map_err(Error::from)?)
+}
+
+/// For a role, one look whether the server took all of it.
+async fn verify(target: &Target, ground: &Ground, pass: &mut Pass) -> Result<(), Stop> {
+    let (Wanted::Role(sent), Place::Role { mount, name }) = (&target.wanted, &target.place) else {
+        return Ok(());
+    };
+    let read = pass.outside(ground.vault.read_role(mount, name));
+    let fields = read.await.map_err(Error::from)?.unwrap_or_default();
+    match payload::not_echoed(sent, &fields) {
+        missing if missing.is_empty() => Ok(()),
+        missing => Err(unsupported(&target.place, &missing)),
+    }
+}
+
+fn blocked(place: &Place, lost: &str) -> Stop {
+    Stop::blocked(Reason::new(
+        reasons::DRIFT_BLOCKED,
+        format!(
+            "{place} was changed in Vault; annotate vault.platform.io/allow-destructive=true to \
+             write it back once, or edit the spec:\n{lost}"
+        ),
+    ))
+}
+
+fn conflict(place: &Place, owner: Option<&str>, ground: &Ground) -> Stop {
+    let message = match owner {
+        Some(owner) => format!(
+            "{place} belongs to {owner}; use another name, or annotate \
+             vault.platform.io/adopt-from={owner:?} to take it over"
+        ),
+        None => {
+            if let Some(refused) = &ground.adoption_refused {
+                return Stop::blocked(Reason::new(reasons::TENANCY_DENIED, refused.clone()));
+            }
+            format!(
+                "{place} is in Vault already and nobody's marker is on it; annotate \
+                 vault.platform.io/adopt=true to take it over, or use another name"
+            )
+        }
+    };
+    Stop::blocked(Reason::new(reasons::CONFLICT, message))
+}
+
+fn unsupported(place: &Place, fields: &[String]) -> Stop {
+    Stop::blocked(Reason::new(
+        reasons::UNSUPPORTED_BY_SERVER,
+        format!(
+            "{place}: this server does not keep {}; remove the field, or use a server that has it",
+            fields.join(", ")
+        ),
+    ))
+}
+
+fn note(
+    cause: Cause,
+    lost: &str,
+    target: &Target,
+    kind: &str,
+    ctx: &Ctx,
+    pass: &Pass,
+    applied: &mut Applied,
+) {
+    let place = &target.place;
+    let note = match cause {
+        Cause::Create | Cause::Edit => return,
+        Cause::Overwrite => Note::warning(
+            "DriftOverwritten",
+            format!("{place}: the edited spec replaced what others had changed:\n{lost}"),
+        ),
+        Cause::Correct => {
+            ctx.metrics.drift_corrected(kind, pass.key());
+            Note::normal("DriftCorrected", format!("{place} is as declared again:\n{lost}"))
+        }
+        Cause::Adopt | Cause::Transfer => {
+            ctx.metrics.adopted(kind, pass.key(), true);
+            Note::normal("Adopted", format!("{place} is ours now:\n{lost}"))
+        }
+    };
+    applied.notes.push(note);
+}
+
+/// Works on the places the object has left: those with a successor are kept for a while, those
+/// without are removed.
+async fn leave_behind<K: Declared>(
+    object: &K,
+    desired: &Desired<K::Extra>,
+    (records, elsewhere): (&[Record], &[Record]),
+    ground: &Ground,
+    ctx: &Ctx,
+    pass: &mut Pass,
+    applied: &mut Applied,
+) -> Result<(), Stop> {
+    let status = object.status();
+    let previous = &K::sync(&status).previous_names;
+    let targets: Vec<&Target> = desired.targets.iter().collect();
+    let left = moves::left(records, elsewhere, &targets);
+    for record in &left.dropped {
+        remove(object, &record.place, record.owner.as_deref(), ground, pass, applied).await?;
+    }
+    let until = ground.now + grace(object, ground, ctx);
+    let kept = moves::kept(previous, &left.moved, &targets, &ground.connection_name, until);
+    let mut still = Vec::new();
+    for entry in kept {
+        if keep_up(object, &entry, &targets, ground, ctx, pass, applied).await? {
+            still.push(entry);
+        }
+    }
+    applied.recheck = moves::next_end(&still, ground.now);
+    applied.previous = Some(still);
+    Ok(())
+}
+
+fn grace<K: Declared>(object: &K, ground: &Ground, ctx: &Ctx) -> Duration {
+    let told = ground.connection.spec.defaults.as_ref();
+    let told = told.and_then(|defaults| defaults.rename_grace.as_ref());
+    told.map_or_else(|| object.grace(ctx), api::vault::Duration::as_std)
+}
+
+/// Looks after one earlier place: what is written goes there too; when its time is over and nobody
+/// needs it, it goes. Answers whether it stays.
+async fn keep_up<K: Declared>(
+    object: &K,
+    entry: &PreviousName,
+    targets: &[&Target],
+    ground: &Ground,
+    ctx: &Ctx,
+    pass: &mut Pass,
+    applied: &mut Applied,
+) -> Result<bool, Stop> {
+    let Some(place) = entry.vault_path.as_deref().and_then(Place::parse) else {
+        return Ok(false);
+    };
+    let connection = entry.connection.as_deref().unwrap_or(&ground.connection_name);
+    if ctx.connection(connection).is_none() {
+        let leftover = Leftover::of(object, entry, &place, connection);
+        cleanup::keep(ctx, &leftover).await.map_err(Error::from)?;
+        applied.notes.push(Note::warning(
+            "StaleVaultNameQueued",
+            format!("{place} is removed when VaultConnection {connection} is there again"),
+        ));
+        return Ok(false);
+    }
+    let vault = if connection == ground.connection_name {
+        ground.vault.clone()
+    } else {
+        match ctx.links.vault(connection, (K::DEPENDENT, pass.key())) {
+            Ok((vault, _)) => vault,
+            Err(_) => return Ok(true), // woken when it is up
+        }
+    };
+    let over = entry.until.as_ref().is_none_or(|until| until.0 <= ground.now);
+    let needed = K::is_needed(ctx, &place);
+    if over && needed.is_empty() {
+        let there = Ground { vault, ..ground.clone() };
+        remove(object, &place, entry.owner.as_deref(), &there, pass, applied).await?;
+        return Ok(false);
+    }
+    if over {
+        applied.not_rebound.extend(needed);
+    }
+    let slot = slot_of(&place);
+    let Some(target) = targets.iter().find(|target| slot_of(&target.place) == slot) else {
+        return Ok(true);
+    };
+    let found = pass.outside(place::read(&vault, &place)).await;
+    let Some(found) = found.map_err(Error::from)? else {
+        return Ok(true);
+    };
+    let recorded = owner::Recorded {
+        owner: entry.owner.as_deref(),
+        name: Some(place.name()),
+    };
+    let ours = owner::judge(found.marker().as_ref(), &ground.header, recorded) == Ownership::Ours;
+    if ours && found.hash() != Some(target.wanted.hash()) {
+        let write = pass.outside(place::write(&vault, &place, &target.wanted));
+        write.await.map_err(Error::from)?;
+        applied.wrote = true;
+    }
+    Ok(true)
+}
+
+/// The namespace in `<base>__<namespace>`.
+fn slot_of(place: &Place) -> Option<&str> {
+    place.name().rsplit_once("__").map(|(_, namespace)| namespace)
+}
+
+/// Deletes what is at `place` if it is ours; says so if it is not.
+pub(super) async fn remove<K: Declared>(
+    _object: &K,
+    place: &Place,
+    owner: Option<&str>,
+    ground: &Ground,
+    pass: &mut Pass,
+    applied: &mut Applied,
+) -> Result<(), Stop> {
+    let found = pass.outside(place::read(&ground.vault, place)).await;
+    let Some(found) = found.map_err(Error::from)? else {
+        return Ok(());
+    };
+    let recorded = owner::Recorded {
+        owner,
+        name: Some(place.name()),
+    };
+    match owner::judge(found.marker().as_ref(), &ground.header, recorded) {
+        Ownership::Ours => {
+            let gone = pass.outside(place::delete(&ground.vault, place)).await;
+            gone.map_err(Error::from)?;
+            applied.wrote = true;
+        }
+        Ownership::Foreign(owner) => applied.notes.push(foreign_left(place, &owner)),
+        Ownership::Unmarked => applied.notes.push(foreign_left(place, "nobody we know")),
+    }
+    Ok(())
+}
+
+/// What is not ours survives our deletion.
+pub(super) fn foreign_left(place: &Place, owner: &str) -> Note {
+    let reason = match place {
+        Place::Policy { .. } => "ForeignPolicyNotDeleted",
+        Place::Role { .. } => "ForeignRoleNotDeleted",
+    };
+    Note::warning(reason, format!("{place} was left in Vault: it belongs to {owner}"))
+}
+
+/// The reason and message of the condition about earlier places.
+pub(super) fn rename_pending(applied: &Applied) -> Option<(&'static str, Reason)> {
+    let previous = applied.previous.as_ref().filter(|kept| !kept.is_empty())?;
+    let reason = if applied.not_rebound.is_empty() {
+        let places: Vec<_> = previous
+            .iter()
+            .filter_map(|entry| entry.vault_path.as_deref())
+            .collect();
+        Reason::new(
+            reasons::IN_GRACE,
+            format!("kept for tokens issued under it: {}", places.join(", ")),
+        )
+    } else {
+        Reason::new(
+            reasons::ROLES_NOT_REBOUND,
+            format!("still bound by {}", applied.not_rebound.join(", ")),
+        )
+    };
+    Some((conditions::RENAME_PENDING, reason))
+}

@@ -1,0 +1,99 @@
+//! The operator dies while it sows: a seed is sown once, and nothing of it is left at the end.
+
+mod crashes;
+mod seeds;
+mod stories;
+
+use api::vault::{VaultKVSecret, names};
+use reqwest::Method;
+use rstest::rstest;
+use serde_json::json;
+use stories::{Plan, annotate, tell};
+use testkit::Result;
+
+/// Ten seconds pass in one, so that back-off is short.
+const WORLD: Plan = Plan {
+    pace: 10,
+    args: &["--vault-deletion-deadline=never"],
+};
+
+#[rstest]
+#[case::before_the_values("kv-before-write")]
+#[case::after_the_values("kv-after-write")]
+#[case::before_the_marker("kv-before-mark")]
+#[case::after_the_marker("kv-after-mark")]
+fn a_crash_while_sowing_sows_once(#[case] point: &str) -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = crashes::turn().await;
+        let crew = seeds::crew(site, json!({})).await?;
+        site.doom(point).await?;
+        crew.sow("a", json!({})).await?;
+        site.revive().await?;
+
+        let status = crew.grown("a").await?;
+        assert_eq!(
+            (status.seeded, status.seeded_version),
+            (Some(true), Some(1))
+        );
+        assert!(status.sync.intent.is_none());
+        assert_eq!(crew.sowings("a"), 1);
+        let metadata = crew.metadata("a").await?.unwrap();
+        assert_eq!(metadata["current_version"], 1);
+        let marker = &metadata["custom_metadata"];
+        assert_eq!(marker["managed-by"], "vault-access-operator");
+        assert_eq!(marker["k8s-resource"], format!("{}/a", crew.name()));
+
+        crew.uproot("a").await?;
+        assert_eq!(crew.metadata("a").await?, None);
+        Ok(())
+    })
+}
+
+#[rstest]
+#[case::before_the_delete("kv-before-delete")]
+#[case::after_the_delete("kv-after-delete")]
+fn a_crash_at_the_end_leaves_nothing(#[case] point: &str) -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = crashes::turn().await;
+        let crew = seeds::crew(site, json!({})).await?;
+        crew.sow("a", json!({})).await?;
+        crew.grown("a").await?;
+        site.doom(point).await?;
+        crew.delete::<VaultKVSecret>("a").await?;
+        site.revive().await?;
+
+        crew.gone::<VaultKVSecret>("a").await?;
+        assert_eq!(crew.metadata("a").await?, None);
+        let path = format!("secret/metadata/{}", crew.plot("a"));
+        assert_eq!(crew.calls(Method::DELETE, &path), 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_crash_while_sowing_again_sows_again_once() -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = crashes::turn().await;
+        let crew = seeds::crew(site, json!({})).await?;
+        crew.sow("a", json!({"reseedDeleted": true})).await?;
+        crew.grown("a").await?;
+        site.doom("kv-after-write").await?;
+        let path = format!("secret/data/{}", crew.plot("a"));
+        site.remove(&path).await?;
+        annotate::<VaultKVSecret>(&crew, "a", names::RECONCILE_NOW, Some("1")).await?;
+        site.revive().await?;
+
+        let second = |seed: &VaultKVSecret| {
+            let status = seed.status.as_ref();
+            status.and_then(|status| status.seeded_version) == Some(2)
+        };
+        let seed = crew.until::<VaultKVSecret>("a", second).await?;
+        assert!(seed.status.unwrap().sync.intent.is_none());
+        assert_eq!(crew.sowings("a"), 2);
+        assert_eq!(crew.metadata("a").await?.unwrap()["current_version"], 2);
+
+        crew.uproot("a").await?;
+        assert_eq!(crew.metadata("a").await?, None);
+        Ok(())
+    })
+}

@@ -1,0 +1,266 @@
+//! Moves: a new place first, then those who depend on it, and only then the old place goes.
+
+mod stories;
+
+use api::vault::{RoleStatus, VaultPolicy, VaultRole};
+use reqwest::{Method, StatusCode};
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use stories::{Crew, Plan, Site, admits, annotate, event, reader, rule, said, tell};
+use testkit::fault_proxy::Rule;
+use testkit::{Result, eventually, is};
+
+/// A minute passes in a second.
+const WORLD: Plan = Plan {
+    pace: 60,
+    args: &["--vault-resync=1m"],
+};
+
+/// Stops the operator's work on an object.
+const PAUSED: &str = "pontoon.io/paused";
+
+fn grace(length: &str) -> Value {
+    json!({"defaults": {"renameGrace": length}})
+}
+
+/// A crew with a second connection to the same Vault, which logs in at `kubernetes-x`, so that
+/// names through it differ. Both keep earlier names for `length`.
+async fn two_ways(site: &'static Site, length: &str) -> Result<(Crew, String)> {
+    let crew = site.crew_with(grace(length)).await?;
+    let second = crew.own("x");
+    let mut change = grace(length);
+    change["auth"] = json!({"kubernetes": {"authPath": "kubernetes-x"}});
+    crew.connect(&second, change).await?;
+    Ok((crew, second))
+}
+
+/// Declares the policy `app` through a connection, with this path, and waits until it is written.
+async fn write_through(crew: &Crew, connection: &str, path: &str) -> Result<VaultPolicy> {
+    let rules = json!([rule(path, &["read"])]);
+    let spec = json!({"connectionRef": connection, "rules": rules});
+    crew.declare::<VaultPolicy>("app", spec).await?;
+    crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+        .await
+}
+
+/// The name of the policy `app` through the second connection.
+fn new_name(crew: &Crew) -> String {
+    format!("vao.kubernetes-x.{}.app", crew.name())
+}
+
+async fn role_is_bound(crew: &Crew, policy: &str) -> Result<()> {
+    let bound = |role: &VaultRole| {
+        let status = role.status.as_ref();
+        status.is_some_and(|status: &RoleStatus| status.resolved_policies == [policy])
+    };
+    crew.until::<VaultRole>("r", bound).await?;
+    let role = crew.site.role(&crew.vault_name("r")).await?.unwrap();
+    assert_eq!(role["token_policies"], json!([policy]));
+    Ok(())
+}
+
+async fn is_gone(site: &Site, policy: &str) -> Result<()> {
+    eventually(&format!("{policy} is gone in Vault"), async || {
+        Ok(site.policy(policy).await?.is_none().then_some(()))
+    })
+    .await
+}
+
+#[test]
+fn a_role_moves_to_the_new_mount_and_is_gone_at_the_old() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew_with(grace("0s")).await?;
+        crew.declare::<VaultPolicy>("app", reader()).await?;
+        crew.declare::<VaultRole>("r", admits(&["sa1"])).await?;
+        crew.until::<VaultRole>("r", is("Ready", "Succeeded"))
+            .await?;
+        let name = crew.vault_name("r");
+        assert!(site.role(&name).await?.is_some());
+
+        let mut change = grace("0s");
+        change["defaults"]["authPath"] = json!("kubernetes-x");
+        crew.connect(&crew.connection, change).await?;
+        let path = format!("auth/kubernetes-x/role/{name}");
+        let moved = |role: &VaultRole| {
+            let sync = role.status.as_ref().map(|status| &status.sync);
+            sync.is_some_and(|sync| {
+                let binding = sync.binding.as_ref();
+                let at = binding.and_then(|binding| binding.vault_path.as_ref());
+                at == Some(&path) && sync.previous_names.is_empty()
+            })
+        };
+        crew.until::<VaultRole>("r", moved).await?;
+        assert_eq!(site.role(&name).await?, None);
+        let jwt = site.jwt(crew.name(), "sa1", None).await?;
+        assert_eq!(site.login("kubernetes-x", &name, &jwt).await?.status, 200);
+        assert_ne!(site.login("kubernetes", &name, &jwt).await?.status, 200);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_moved_policy_leaves_its_old_name_when_its_roles_have_followed() -> Result<()> {
+    tell(WORLD, async |site| {
+        let (crew, second) = two_ways(site, "0s").await?;
+        let (old, new) = (crew.vault_name("app"), new_name(&crew));
+        write_through(&crew, &crew.connection, "secret/data/a").await?;
+        crew.declare::<VaultRole>("r", admits(&["sa1"])).await?;
+        role_is_bound(&crew, &old).await?;
+
+        // The role cannot be written, so it keeps the old policy and the policy says so.
+        let path = format!("/v1/auth/kubernetes/role/{}", crew.vault_name("r"));
+        let fails = Rule::on(Method::POST, &path)
+            .status(StatusCode::INTERNAL_SERVER_ERROR, r#"{"errors":["no"]}"#);
+        let fails = crew.proxy.rule(fails);
+        write_through(&crew, &second, "secret/data/a").await?;
+        let app = crew
+            .until::<VaultPolicy>("app", is("RenamePending", "RolesNotRebound"))
+            .await?;
+        let status = app.status.unwrap();
+        assert_eq!(status.vault_name.as_deref(), Some(&*new));
+        let message = said(&status.sync.conditions, "RenamePending");
+        let role = format!("VaultRole/{}/r", crew.name());
+        assert!(message.contains(&role), "{message}");
+        crew.rereads(&format!("sys/policies/acl/{new}"), 2).await?;
+        assert!(site.policy(&old).await?.is_some());
+
+        crew.proxy.remove(fails);
+        role_is_bound(&crew, &new).await?;
+        is_gone(site, &old).await?;
+        let settled = |app: &VaultPolicy| {
+            let sync = app.status.as_ref().map(|status| &status.sync);
+            sync.is_some_and(|sync| {
+                sync.previous_names.is_empty() && said(&sync.conditions, "RenamePending").is_empty()
+            })
+        };
+        crew.until::<VaultPolicy>("app", settled).await?;
+        assert!(site.policy(&new).await?.is_some());
+        Ok(())
+    })
+}
+
+#[test]
+fn tightened_rules_reach_tokens_issued_under_the_old_name_until_its_grace_is_over() -> Result<()> {
+    tell(WORLD, async |site| {
+        // Twelve minutes: twelve seconds.
+        let (crew, second) = two_ways(site, "12m").await?;
+        let (old, new) = (crew.vault_name("app"), new_name(&crew));
+        let (wide, narrow) = (format!("{}/wide", crew.name()), "secret/data/narrow");
+        site.secret(&wide).await?;
+        let wide = format!("secret/data/{wide}");
+        write_through(&crew, &crew.connection, &wide).await?;
+        let token = site.token_with(&old).await?;
+        assert_eq!(site.status_as(&token, &wide).await?, 200);
+
+        write_through(&crew, &second, &wide).await?;
+        let app = crew
+            .until::<VaultPolicy>("app", is("RenamePending", "InGrace"))
+            .await?;
+        let previous = app.status.unwrap().sync.previous_names;
+        let path = format!("sys/policies/acl/{old}");
+        assert_eq!(previous.len(), 1);
+        assert_eq!(previous[0].vault_path.as_ref(), Some(&path));
+        assert_eq!(site.status_as(&token, &wide).await?, 200);
+
+        write_through(&crew, &second, narrow).await?;
+        for name in [&old, &new] {
+            let text = site.policy(name).await?.unwrap();
+            assert!(text.contains(narrow), "{name}: {text}");
+        }
+        assert_eq!(site.status_as(&token, &wide).await?, 403);
+
+        is_gone(site, &old).await?;
+        assert!(site.policy(&new).await?.is_some());
+        Ok(())
+    })
+}
+
+#[test]
+fn moving_back_within_the_grace_swaps_the_places() -> Result<()> {
+    tell(WORLD, async |site| {
+        let (crew, second) = two_ways(site, "24h").await?;
+        let (old, new) = (crew.vault_name("app"), new_name(&crew));
+        write_through(&crew, &crew.connection, "secret/data/a").await?;
+        write_through(&crew, &second, "secret/data/a").await?;
+        let app = write_through(&crew, &crew.connection, "secret/data/a").await?;
+        let status = app.status.unwrap();
+        assert_eq!(status.vault_name.as_deref(), Some(&*old));
+        let previous: Vec<_> = status
+            .sync
+            .previous_names
+            .into_iter()
+            .filter_map(|one| one.vault_path)
+            .collect();
+        assert_eq!(previous, [format!("sys/policies/acl/{new}")]);
+
+        // Deleted, it leaves neither.
+        crew.delete::<VaultPolicy>("app").await?;
+        crew.gone::<VaultPolicy>("app").await?;
+        for name in [&old, &new] {
+            assert_eq!(site.policy(name).await?, None, "{name}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn an_older_name_that_the_predecessor_recorded_moves() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew_with(grace("0s")).await?;
+        let (team, old) = (crew.name(), crew.own("app"));
+        let text = format!(
+            "# managed-by: vault-access-operator\n# auth-mount: kubernetes\n\
+             # k8s-resource: {team}/app\n# k8s-kind: VaultPolicy\n\n\
+             path \"secret/data/{team}/*\" {{\n  capabilities = [\"read\"]\n}}\n"
+        );
+        site.write_policy(&old, &text).await?;
+        let manifest = crew.manifest::<VaultPolicy>("app", reader());
+        let mut object: Value = serde_json::from_str(manifest.trim_start_matches("---"))?;
+        object["metadata"]["annotations"] = json!({PAUSED: "true"});
+        crew.apply(&object.to_string()).await?;
+        let record = json!({
+            "phase": "Active", "vaultName": old, "managed": true, "rulesCount": 1,
+            "lastAppliedHash": format!("{:x}", Sha256::digest(&text)),
+            "binding": {"vaultPath": format!("sys/policies/acl/{old}"), "vaultResourceName": old},
+        });
+        let policies = kube::Api::<VaultPolicy>::namespaced(crew.client(), team);
+        let patch = kube::api::Patch::Merge(json!({"status": record}));
+        policies
+            .patch_status("app", &kube::api::PatchParams::default(), &patch)
+            .await?;
+        annotate::<VaultPolicy>(&crew, "app", PAUSED, None).await?;
+
+        let moved = |app: &VaultPolicy| {
+            let name = app.status.as_ref().and_then(|s| s.vault_name.as_deref());
+            name == Some(&*crew.vault_name("app"))
+        };
+        crew.until::<VaultPolicy>("app", moved).await?;
+        is_gone(site, &old).await?;
+        let written = site.policy(&crew.vault_name("app")).await?;
+        assert_eq!(written, Some(text));
+        Ok(())
+    })
+}
+
+#[test]
+fn an_old_place_that_others_took_is_left_to_them() -> Result<()> {
+    tell(WORLD, async |site| {
+        let (crew, second) = two_ways(site, "3m").await?;
+        let (old, new) = (crew.vault_name("app"), new_name(&crew));
+        write_through(&crew, &crew.connection, "secret/data/a").await?;
+        write_through(&crew, &second, "secret/data/a").await?;
+        let theirs = "# managed-by: vault-access-operator\n# auth-mount: elsewhere\n\
+                      # k8s-resource: other/app\n# k8s-kind: VaultPolicy\n\n\
+                      path \"secret/data/theirs\" { capabilities = [\"read\"] }\n";
+        site.write_policy(&old, theirs).await?;
+        let settled = |app: &VaultPolicy| {
+            let status = app.status.as_ref();
+            status.is_some_and(|status| status.sync.previous_names.is_empty())
+        };
+        crew.until::<VaultPolicy>("app", settled).await?;
+        assert_eq!(site.policy(&old).await?.as_deref(), Some(theirs));
+        assert!(site.policy(&new).await?.is_some());
+        event(&crew, "app", "ForeignPolicyNotDeleted").await?;
+        Ok(())
+    })
+}

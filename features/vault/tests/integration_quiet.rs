@@ -1,0 +1,263 @@
+//! Quiet: what is in order costs a look now and then, and nothing else; what goes leaves nothing.
+
+mod stories;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::vault::{VaultPolicy, VaultRole, names};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kernel::{Clock, RealClock};
+use kube::api::{Api, DeleteParams, ListParams};
+use reqwest::Method;
+use serde_json::json;
+use stories::{Crew, Plan, Site, admits, reader, rule, tell};
+use testkit::{Result, eventually_within, is};
+use tokio::sync::Mutex;
+
+/// A minute passes in a second; a resync comes every five.
+const WORLD: Plan = Plan {
+    pace: 60,
+    args: &[],
+};
+
+/// What the contract says, in the operator's time and in ours, where it may come a tenth early.
+const RESYNC: Duration = Duration::from_millis(5000 * 9 / 10);
+const HEALTH: Duration = Duration::from_millis(500 * 9 / 10);
+/// Many objects on a small machine.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// These stories count, and one restarts the operator: they are told one after another.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// How often each policy and role was read, by path.
+fn reads(crew: &Crew) -> BTreeMap<String, usize> {
+    let mut reads = BTreeMap::new();
+    for call in crew.proxy.requests() {
+        let watched = ["/v1/sys/policies/", "/v1/auth/kubernetes/role/"];
+        if call.method == Method::GET && watched.iter().any(|path| call.path.starts_with(path)) {
+            *reads.entry(call.path).or_default() += 1;
+        }
+    }
+    reads
+}
+
+/// How often each was read since `before`.
+fn reads_since(crew: &Crew, before: &BTreeMap<String, usize>) -> BTreeMap<String, usize> {
+    let mut reads = reads(crew);
+    for (path, count) in &mut reads {
+        *count -= before.get(path).copied().unwrap_or_default();
+    }
+    reads
+}
+
+/// How often `every` fits into `time`, the last one begun.
+fn times(time: Duration, every: Duration) -> usize {
+    let times = time.as_millis().div_ceil(every.as_millis());
+    usize::try_from(times).expect("tests are short")
+}
+
+/// Waits until this many policies, and as many roles, are ready.
+async fn all_ready(crew: &Crew, each: usize) -> Result<()> {
+    let policies = Api::<VaultPolicy>::namespaced(crew.client(), crew.name());
+    let roles = Api::<VaultRole>::namespaced(crew.client(), crew.name());
+    let is_ready = |conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition]| {
+        let mut ready = conditions.iter().filter(|one| one.type_ == "Ready");
+        ready.any(|one| one.status == "True")
+    };
+    eventually_within(PATIENCE, "all are ready", async || {
+        let policies = policies.list(&ListParams::default()).await?;
+        let statuses = policies.iter().filter_map(|one| one.status.as_ref());
+        let done = statuses.filter(|status| is_ready(&status.sync.conditions));
+        let roles = roles.list(&ListParams::default()).await?;
+        let statuses = roles.iter().filter_map(|one| one.status.as_ref());
+        let roles = statuses.filter(|status| is_ready(&status.sync.conditions));
+        Ok((done.count() == each && roles.count() == each).then_some(()))
+    })
+    .await
+}
+
+/// Declares this many policies, and a role for each.
+async fn populate(crew: &Crew, each: usize) -> Result<()> {
+    let mut manifests = String::new();
+    for n in 0..each {
+        let mut role = admits(&["sa1"]);
+        role["policies"][0]["name"] = json!(format!("p{n}"));
+        manifests += &crew.manifest::<VaultPolicy>(&format!("p{n}"), reader());
+        manifests += &crew.manifest::<VaultRole>(&format!("r{n}"), role);
+    }
+    crew.apply(&manifests).await.map(drop)
+}
+
+#[test]
+fn three_hundred_objects_in_order_are_read_once_a_resync_and_never_written() -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = TURN.lock().await;
+        let crew = site.crew().await?;
+        populate(&crew, 150).await?;
+        all_ready(&crew, 150).await?;
+        assert_eq!(crew.calls(Method::POST, "auth/*/login"), 1);
+
+        // Passes that were asked for by the last writes are over when all have been read again.
+        settled(&crew).await?;
+        let (mark, writes, before) = (site.world.mark(), crew.writes(), reads(&crew));
+        let upkeep = |crew: &Crew| {
+            crew.calls(Method::GET, "sys/health") + crew.calls(Method::GET, "auth/token/*")
+        };
+        let (looks, clock) = (upkeep(&crew), RealClock::new());
+        eventually_within(PATIENCE, "three resyncs of all", async || {
+            let since = reads_since(&crew, &before);
+            let all = since.len() == 300 && since.values().all(|count| *count >= 3);
+            Ok(all.then_some(()))
+        })
+        .await?;
+        let took = clock.elapsed();
+
+        let at_most = |every: Duration| times(took, every) + 1;
+        let most = reads_since(&crew, &before).into_values().max();
+        let (most, resyncs) = (most.unwrap_or_default(), at_most(RESYNC));
+        assert!(most <= resyncs, "{most} reads in {resyncs} resyncs at most");
+        let looks = upkeep(&crew) - looks;
+        let bar = 2 * at_most(HEALTH);
+        assert!(looks <= bar, "{looks} calls of the connection, not {bar}");
+        assert_eq!(crew.writes(), writes);
+        assert_eq!(crew.kubernetes_writes(mark).await?, vec![]);
+        assert_eq!(crew.calls(Method::POST, "auth/*/login"), 1);
+
+        // The next life of the operator looks once at each and writes nothing.
+        let (mark, before) = (site.world.mark(), reads(&crew));
+        let ended = site.world.operator().terminate(Duration::from_secs(25));
+        assert!(ended.await?.success());
+        site.world.operator().restart(|_| {}).await?;
+        let clock = RealClock::new();
+        eventually_within(PATIENCE, "each has been read", async || {
+            let since = reads_since(&crew, &before);
+            Ok(since.values().all(|count| *count >= 1).then_some(()))
+        })
+        .await?;
+        // Before it ended, each may have been read, and while the last waited, resyncs may be due.
+        let resyncs = times(clock.elapsed(), RESYNC);
+        let most = reads_since(&crew, &before).into_values().max();
+        assert!(most <= Some(2 + resyncs), "{most:?} reads after a restart");
+        assert_eq!(crew.writes(), writes);
+        // Its own login is told, by the connection.
+        let mut written = crew.kubernetes_writes(mark).await?;
+        written.retain(|one| one.name != crew.connection);
+        assert_eq!(written, vec![]);
+        assert_eq!(crew.calls(Method::POST, "auth/*/login"), 2);
+        Ok(())
+    })
+}
+
+/// Waits until every object has been read once more.
+async fn settled(crew: &Crew) -> Result<()> {
+    let before = reads(crew);
+    eventually_within(PATIENCE, "all have been read again", async || {
+        let since = reads_since(crew, &before);
+        Ok(since.values().all(|count| *count >= 1).then_some(()))
+    })
+    .await
+}
+
+#[test]
+fn what_comes_and_goes_leaves_nothing_behind() -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = TURN.lock().await;
+        let crew = site.crew().await?;
+        let policies = Api::<VaultPolicy>::namespaced(crew.client(), crew.name());
+        let roles = Api::<VaultRole>::namespaced(crew.client(), crew.name());
+        for round in 0..10 {
+            populate(&crew, 50).await?;
+            // Every other time they go while they are still being written.
+            if round % 2 == 0 {
+                all_ready(&crew, 50).await?;
+            }
+            let (how, all) = (DeleteParams::default(), ListParams::default());
+            policies.delete_collection(&how, &all).await?;
+            roles.delete_collection(&how, &all).await?;
+            eventually_within(PATIENCE, "all are gone", async || {
+                let left = policies.list(&all).await?.items.len();
+                let left = left + roles.list(&all).await?.items.len();
+                Ok((left == 0).then_some(()))
+            })
+            .await?;
+            assert_eq!(
+                left_in_vault(site, crew.name()).await?,
+                Vec::<String>::new()
+            );
+        }
+        let home = Api::<ConfigMap>::namespaced(crew.client(), site.world.operator_namespace());
+        let records = ListParams::default().labels(names::CLEANUP_RECORD_LABEL);
+        let records = home.list(&records).await?.items;
+        assert!(records.is_empty(), "{records:?}");
+        Ok(())
+    })
+}
+
+/// The policies and roles in Vault whose name has `part` in it.
+async fn left_in_vault(site: &Site, part: &str) -> Result<Vec<String>> {
+    let mut left = Vec::new();
+    for path in ["sys/policies/acl", "auth/kubernetes/role"] {
+        let found = site.read(&format!("{path}?list=true")).await?;
+        let found = found.unwrap_or_default();
+        let keys = found["keys"].as_array().cloned().unwrap_or_default();
+        let named = keys.iter().filter_map(|key| key.as_str());
+        let ours = named.filter(|name| name.contains(part));
+        left.extend(ours.map(|name| format!("{path}/{name}")));
+    }
+    Ok(left)
+}
+
+#[test]
+fn a_write_costs_few_calls_and_at_most_two_statuses() -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = TURN.lock().await;
+        let crew = site.crew().await?;
+        let (policy, role) = (
+            format!("sys/policies/acl/{}", crew.vault_name("app")),
+            format!("auth/kubernetes/role/{}", crew.vault_name("r")),
+        );
+        let calls = |path: &str| {
+            let any = testkit::fault_proxy::AnyMethod::any();
+            crew.proxy.count(any, &format!("/v1/{path}"))
+        };
+        let statuses = async |mark, name: &str| -> Result<usize> {
+            let writes = crew.kubernetes_writes(mark).await?;
+            let of = writes.iter().filter(|one| one.subresource == "status");
+            Ok(of.filter(|one| one.name == name).count())
+        };
+        let edited = json!({"rules": [rule("secret/data/edited", &["read"])]});
+        let mut longer = admits(&["sa1"]);
+        longer["tokenTTL"] = json!("1h");
+        let mut dear = Vec::new();
+        for (what, spec, most) in [
+            ("a new policy", reader(), 2),
+            ("an edited policy", edited, 2),
+            ("a new role", admits(&["sa1"]), 4),
+            ("an edited role", longer, 3),
+        ] {
+            let (mark, is_policy) = (site.world.mark(), what.ends_with("policy"));
+            let (name, path) = if is_policy {
+                ("app", &policy)
+            } else {
+                ("r", &role)
+            };
+            let before = calls(path);
+            if is_policy {
+                crew.declare::<VaultPolicy>(name, spec).await?;
+                crew.until::<VaultPolicy>(name, is("Ready", "Succeeded"))
+                    .await?;
+            } else {
+                crew.declare::<VaultRole>(name, spec).await?;
+                crew.until::<VaultRole>(name, is("Ready", "Succeeded"))
+                    .await?;
+            }
+            let (asked, told) = (calls(path) - before, statuses(mark, name).await?);
+            if asked > most || told > 2 {
+                dear.push(format!("{what}: {asked} calls, {told} statuses"));
+            }
+        }
+        assert_eq!(dear, Vec::<String>::new());
+        Ok(())
+    })
+}

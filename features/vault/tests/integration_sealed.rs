@@ -1,0 +1,216 @@
+//! What concerns a whole world at once: Vault is sealed, or the operator's leader dies.
+
+mod connections;
+mod stories;
+
+use std::time::Duration;
+
+use api::vault::{Phase, VaultConnection, VaultPolicy, VaultRole};
+use connections::{by_token, current, gauge, keep, key, looks, mint, ready};
+use kernel::{Clock, RealClock};
+use reqwest::Method;
+use serde_json::{Value, json};
+use stories::{Crew, Plan, Site, admits, event, reader, rule, tell};
+use testkit::fault_proxy::AnyMethod;
+use testkit::{Operator, Result, eventually, is};
+use tokio::sync::Mutex;
+
+/// Real time, and leases that run out within a story's patience.
+const WORLD: Plan = Plan {
+    pace: 1,
+    args: &[
+        "--lease-duration=5s",
+        "--lease-renew-deadline=3s",
+        "--lease-retry-period=500ms",
+    ],
+};
+
+/// How soon after its unsealing a Vault is in use again.
+const RECOVERY: Duration = Duration::from_secs(15);
+
+/// One story at a time.
+static TURN: Mutex<()> = Mutex::const_new(());
+
+/// A crew for each way to log in that takes no cloud.
+async fn crews(site: &'static Site) -> Result<Vec<Crew>> {
+    let home = site.world.operator_namespace();
+    let token = mint(site.world.vault(), json!({"policies": ["pontoon"]})).await?;
+    keep(site, "sealed", &[("token", &token.token)]).await?;
+
+    let role = json!({"token_policies": ["pontoon"], "token_ttl": "1h"});
+    site.put("sys/auth/approle", json!({"type": "approle"}))
+        .await?;
+    site.put("auth/approle/role/pontoon", role).await?;
+    let vault = site.world.vault();
+    let path = "auth/approle/role/pontoon";
+    let id = site.read(&format!("{path}/role-id")).await?;
+    let secret_id = format!("{path}/secret-id");
+    let made = vault.expect(Method::POST, &secret_id, None).await?;
+    let secret = made["data"]["secret_id"].as_str().unwrap_or_default();
+    keep(site, "sealed-id", &[("id", secret)]).await?;
+
+    let role = json!({
+        "role_type": "jwt", "user_claim": "sub", "bound_audiences": ["vault"],
+        "bound_subject": format!("system:serviceaccount:{home}:pontoon"),
+        "token_policies": ["pontoon"], "token_ttl": "1h",
+    });
+    site.put("auth/jwt/role/pontoon", role).await?;
+
+    let id = id.unwrap_or_default()["role_id"].take();
+    let app_role = json!({"roleId": id, "secretIdRef": key(site, "sealed-id", "id")});
+    let ways = [
+        by_token(site, "sealed"),
+        json!({"kubernetes": null, "appRole": app_role}),
+        json!({}),
+        json!({"kubernetes": null, "jwt": {"role": "pontoon"}}),
+    ];
+    let mut crews = Vec::new();
+    for auth in ways {
+        let spec = json!({"auth": auth, "healthCheckInterval": "5s"});
+        crews.push(site.crew_with(spec).await?);
+    }
+    Ok(crews)
+}
+
+/// How often the operator asked for anything about a login.
+fn logins(crew: &Crew) -> usize {
+    crew.proxy.count(AnyMethod::any(), "/v1/auth/*")
+}
+
+async fn is_sealed(crew: &Crew) -> Result<()> {
+    let sealed = is("Ready", "VaultSealed");
+    let cluster = crew.cluster();
+    let found = cluster
+        .until::<VaultConnection>(&crew.connection, sealed)
+        .await?;
+    let status = found.status.unwrap();
+    assert_eq!(status.phase, Some(Phase::Error));
+    assert_eq!(status.healthy, Some(false));
+    assert!(status.consecutive_fails >= Some(1));
+    let healthy = gauge(crew.site, "connection_healthy", &crew.connection).await?;
+    assert_eq!(healthy, Some(0.0));
+    Ok(())
+}
+
+#[test]
+fn by_whatever_way_nobody_logs_in_to_a_sealed_vault_and_all_go_on_when_it_is_unsealed() -> Result<()>
+{
+    tell(WORLD, async |site| {
+        let _turn = TURN.lock().await;
+        let crews = crews(site).await?;
+        let methods = ["token", "appRole", "kubernetes", "jwt"];
+        for (crew, method) in crews.iter().zip(methods) {
+            let status = current(crew, &crew.connection).await?;
+            let auth = status.auth_status.unwrap();
+            assert_eq!(auth.auth_method.as_deref(), Some(method));
+        }
+
+        site.world.vault().seal().await?;
+        for crew in &crews {
+            is_sealed(crew).await?;
+        }
+        let before: Vec<_> = crews.iter().map(logins).collect();
+        for crew in &crews {
+            looks(crew.proxy, 1).await?;
+        }
+        let after: Vec<_> = crews.iter().map(logins).collect();
+        assert_eq!(after, before, "with a token that was good before");
+
+        // The next life of the operator has no token at all. The last one gave its tokens back.
+        let operator = site.world.operator();
+        operator.terminate(Duration::from_secs(25)).await?;
+        let before: Vec<_> = crews.iter().map(logins).collect();
+        operator.restart(|_| {}).await?;
+        for crew in &crews {
+            looks(crew.proxy, 2).await?;
+            is_sealed(crew).await?;
+        }
+        let after: Vec<_> = crews.iter().map(logins).collect();
+        assert_eq!(after, before, "without a token");
+
+        site.world.vault().unseal().await?;
+        let clock = RealClock::new();
+        for crew in &crews {
+            let status = ready(crew, &crew.connection).await?;
+            assert_eq!(status.phase, Some(Phase::Active));
+            assert_eq!(status.healthy, Some(true));
+        }
+        let took = clock.elapsed();
+        assert!(took <= RECOVERY, "{took:?}");
+        for crew in &crews {
+            event(&crew.cluster(), &crew.connection, "VaultUnsealed").await?;
+        }
+        Ok(())
+    })
+}
+
+/// The reads of all policies and roles of a crew.
+fn reads(crew: &Crew, each: usize) -> Vec<usize> {
+    let names = (0..each).flat_map(|n| {
+        [
+            format!("sys/policies/acl/{}", crew.vault_name(&format!("p{n}"))),
+            format!("auth/kubernetes/role/{}", crew.vault_name(&format!("r{n}"))),
+        ]
+    });
+    names.map(|path| crew.calls(Method::GET, &path)).collect()
+}
+
+/// The leader dies, and the other goes on.
+async fn succeeded_by(other: &Operator, crew: &Crew, each: usize) -> Result<()> {
+    let (world, mark) = (&crew.site.world, crew.site.world.mark());
+    let (writes, before) = (crew.writes(), reads(crew, each));
+    world.operator().kill();
+    eventually("the other has looked at all", async || {
+        let now = reads(crew, each);
+        let all = now.iter().zip(&before).all(|(now, before)| now > before);
+        Ok(all.then_some(()))
+    })
+    .await?;
+    // What it does about all that comes right behind; the connection's next look is later.
+    looks(crew.proxy, 2).await?;
+    assert_eq!(crew.writes(), writes);
+    // A login of its own is told of in the status of the connection.
+    let mut written = crew.kubernetes_writes(mark).await?;
+    written.retain(|one| one.resource != "vaultconnections" || one.subresource != "status");
+    assert_eq!(written, vec![]);
+    assert_eq!(crew.calls(Method::POST, "auth/*/login"), 2);
+
+    let edited = json!({"rules": [rule("secret/data/edited", &["read"])]});
+    crew.declare::<VaultPolicy>("p0", edited).await?;
+    crew.until::<VaultPolicy>("p0", is("Ready", "Succeeded"))
+        .await?;
+    assert_eq!(crew.writes(), writes + 1);
+    let passed = other.metric("vault_access_operator_policy_reconcile_total", &[]);
+    assert!(passed.await? > 0.0);
+    Ok(())
+}
+
+#[test]
+fn when_the_leader_is_killed_the_other_goes_on_and_writes_nothing_unneeded() -> Result<()> {
+    tell(WORLD, async |site| {
+        const EACH: usize = 5;
+        let _turn = TURN.lock().await;
+        let crew = site.crew_with(json!({"healthCheckInterval": "5s"})).await?;
+        for n in 0..EACH {
+            let (policy, role) = (format!("p{n}"), format!("r{n}"));
+            let mut spec: Value = admits(&["sa1"]);
+            spec["policies"][0]["name"] = json!(policy);
+            crew.declare::<VaultPolicy>(&policy, reader()).await?;
+            crew.declare::<VaultRole>(&role, spec).await?;
+            crew.until::<VaultRole>(&role, is("Ready", "Succeeded"))
+                .await?;
+            // It names its roles, and then has nothing more to say.
+            let used = |policy: &VaultPolicy| {
+                let status = policy.status.as_ref();
+                status.is_some_and(|status| !status.used_by_roles.is_empty())
+            };
+            crew.until::<VaultPolicy>(&policy, used).await?;
+        }
+        let other = site.world.replica("other").await?;
+        let told = succeeded_by(&other, &crew, EACH).await;
+        // Whatever came of it, the next story finds an operator.
+        drop(other);
+        site.world.operator().restart(|_| {}).await?;
+        told
+    })
+}
