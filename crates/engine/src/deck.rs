@@ -195,3 +195,31 @@ impl Running {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::api::core::v1::Namespace;
+    use kube::api::{Api, PostParams};
+
+    #[tokio::test]
+    async fn a_deck_for_reading_refuses_every_write() {
+        rustls::crypto::aws_lc_rs::default_provider()
+            .install_default()
+            .ok();
+        // Nothing listens there: a write that was sent would fail otherwise.
+        let nowhere = "http://127.0.0.1:9".parse().unwrap();
+        let metrics = Metrics::default();
+        let clients = Clients::new(kube::Config::new(nowhere), 1, metrics.clone()).unwrap();
+        let cluster = ClusterId::new("c").unwrap();
+        let tasks = Tasks::default();
+        let deck = Deck::for_reading("f", &clients, metrics, cluster, "n".into(), &tasks);
+        let api = Api::<Namespace>::all(deck.client.clone());
+        let refused = api
+            .create(&PostParams::default(), &Namespace::default())
+            .await;
+        let said = crate::error::chain(&refused.unwrap_err());
+        assert!(said.contains("no longer holds"), "{said}");
+        assert!(deck.guards.iter().all(|guard| guard.check().is_err()));
+    }
+}

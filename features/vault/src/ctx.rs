@@ -9,8 +9,8 @@ use api::vault::{
     VaultKVSecret, VaultPolicy, VaultRole,
 };
 use engine::{Applier, Cache, Deck, Index, Kind, Projection, Running, Stored, WatchKey};
-use k8s_openapi::api::core::v1::Namespace;
 use jiff::Timestamp;
+use k8s_openapi::api::core::v1::Namespace;
 use kernel::ObjectKey;
 use serde_json::Value;
 

@@ -8,7 +8,9 @@ use api::vault::{
     VaultRole, names as words,
 };
 use clap::{Arg, ArgMatches};
-use engine::{ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, Verbs, WatchKey, rule};
+use engine::{
+    ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, Verbs, WatchKey, rule,
+};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kernel::Backoff;
 
@@ -129,16 +131,20 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
     let caches = &ctx.caches;
     let policies = {
         let kind = PolicyKind::VaultPolicy;
-        controller(policies_key(), Synced::<VaultPolicy>::new(ctx.clone()), settings)
-            .follow(roles_key(), follow::policies_of_role(&caches.roles, kind))
-            .follow(
-                cluster_roles_key(),
-                follow::policies_of_role(&caches.cluster_roles, kind),
-            )
-            .follow(
-                namespaces(),
-                follow::objects_in_namespace(ctx, Dependent::Policy),
-            )
+        controller(
+            policies_key(),
+            Synced::<VaultPolicy>::new(ctx.clone()),
+            settings,
+        )
+        .follow(roles_key(), follow::policies_of_role(&caches.roles, kind))
+        .follow(
+            cluster_roles_key(),
+            follow::policies_of_role(&caches.cluster_roles, kind),
+        )
+        .follow(
+            namespaces(),
+            follow::objects_in_namespace(ctx, Dependent::Policy),
+        )
     };
     let cluster_policies = {
         let kind = PolicyKind::VaultClusterPolicy;

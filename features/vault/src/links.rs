@@ -138,9 +138,10 @@ impl Links {
         let entry = entries.entry(connection.to_owned()).or_default();
         let up = matches!(standing, Standing::Up(_));
         entry.standing = Some(standing);
-        let waiting = match up {
-            true => std::mem::take(&mut entry.waiting),
-            false => BTreeSet::new(),
+        let waiting = if up {
+            std::mem::take(&mut entry.waiting)
+        } else {
+            BTreeSet::new()
         };
         drop(entries);
         let count = u32::try_from(waiting.len()).unwrap_or(u32::MAX).max(1);

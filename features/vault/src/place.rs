@@ -152,9 +152,7 @@ impl Found {
             (Self::Role { canonical, .. }, Wanted::Role(payload)) => {
                 payload::diff(canonical, &payload.canonical(), max_lines)
             }
-            (Self::Policy { .. } | Self::Role { .. }, _) => {
-                "- a text that is no policy".to_owned()
-            }
+            (Self::Policy { .. } | Self::Role { .. }, _) => "- a text that is no policy".to_owned(),
         }
     }
 }

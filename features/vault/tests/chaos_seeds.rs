@@ -45,7 +45,7 @@ fn a_crash_while_sowing_sows_once(#[case] point: &str) -> Result<()> {
 
         crew.uproot("a").await?;
         assert_eq!(crew.metadata("a").await?, None);
-        Ok(())
+        crew.leave().await
     })
 }
 
@@ -66,7 +66,7 @@ fn a_crash_at_the_end_leaves_nothing(#[case] point: &str) -> Result<()> {
         assert_eq!(crew.metadata("a").await?, None);
         let path = format!("secret/metadata/{}", crew.plot("a"));
         assert_eq!(crew.calls(Method::DELETE, &path), 1);
-        Ok(())
+        crew.leave().await
     })
 }
 
@@ -94,6 +94,6 @@ fn a_crash_while_sowing_again_sows_again_once() -> Result<()> {
 
         crew.uproot("a").await?;
         assert_eq!(crew.metadata("a").await?, None);
-        Ok(())
+        crew.leave().await
     })
 }

@@ -4,13 +4,18 @@
 mod crashes;
 mod stories;
 
-use api::vault::{VaultPolicy, VaultRole};
+use api::vault::{SyncStatus, VaultConnection, VaultPolicy, VaultRole, names};
+use kube::ResourceExt;
+use kube::api::Api;
 use reqwest::Method;
 use rstest::rstest;
-use serde_json::Value;
+use serde_json::{Value, json};
 use stories::{Crew, Plan, Site, admits, reader, rule, tell};
 use testkit::fault_proxy::Rule;
 use testkit::{Result, is};
+
+use Stage::{Announced, Held, Recorded, Untouched, Written};
+use What::{Policy, Role};
 
 /// Ten seconds pass in one, so that back-off is short.
 const WORLD: Plan = Plan {
@@ -18,242 +23,358 @@ const WORLD: Plan = Plan {
     args: &["--vault-deletion-deadline=never"],
 };
 
-impl Crew {
-    /// Where the policy `app` is in Vault.
-    fn policy_path(&self) -> String {
-        format!("sys/policies/acl/{}", self.vault_name("app"))
+/// What a story is about: a policy, or a role whose policy is there already.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum What {
+    Policy,
+    Role,
+}
+
+/// How far the operator has come with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Untouched,
+    /// It has the finalizer.
+    Held,
+    /// Its intent is saved.
+    Announced,
+    /// It is in Vault.
+    Written,
+    /// Its status says so.
+    Recorded,
+}
+
+/// A crew with one such object.
+struct Tale {
+    crew: Crew,
+    what: What,
+}
+
+impl Tale {
+    async fn begin(site: &'static Site, what: What) -> Result<Self> {
+        let crew = site.crew().await?;
+        if what == Role {
+            crew.declare::<VaultPolicy>("app", reader()).await?;
+            crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+                .await?;
+        }
+        Ok(Self { crew, what })
     }
 
-    /// Where the role `r` is in Vault.
-    fn role_path(&self) -> String {
-        format!("auth/kubernetes/role/{}", self.vault_name("r"))
+    async fn declare(&self) -> Result<()> {
+        match self.what {
+            Policy => self.crew.declare::<VaultPolicy>("app", reader()).await,
+            Role => self.crew.declare::<VaultRole>("r", admits(&["sa1"])).await,
+        }
     }
 
-    /// Declares both.
-    async fn declare_both(&self) -> Result<()> {
-        let policy = self.manifest::<VaultPolicy>("app", reader());
-        let role = self.manifest::<VaultRole>("r", admits(&["sa1"]));
-        self.apply(&(policy + &role)).await.map(drop)
+    /// Edits it.
+    async fn edit(&self) -> Result<()> {
+        let rules = json!([rule("secret/data/more", &["list"])]);
+        match self.what {
+            Policy => {
+                let edited = json!({"rules": rules});
+                self.crew.declare::<VaultPolicy>("app", edited).await
+            }
+            Role => {
+                let edited = admits(&["sa1", "more"]);
+                self.crew.declare::<VaultRole>("r", edited).await
+            }
+        }
     }
 
-    /// Waits until both are ready, and have no intent open.
-    async fn both_ready(&self) -> Result<()> {
-        let ready = || is("Ready", "Succeeded");
-        let policy = self.until::<VaultPolicy>("app", ready()).await?;
-        let role = self.until::<VaultRole>("r", ready()).await?;
-        let (policy, role) = (policy.status.unwrap(), role.status.unwrap());
-        assert_eq!(policy.vault_name, Some(self.vault_name("app")));
-        assert_eq!(role.vault_role_name, Some(self.vault_name("r")));
-        assert!(policy.sync.intent.is_none() && role.sync.intent.is_none());
+    /// Waits until it is ready, and looks whether all is recorded.
+    async fn ready(&self) -> Result<()> {
+        let ready = is("Ready", "Succeeded");
+        let sync = match self.what {
+            Policy => {
+                let policy = self.crew.until::<VaultPolicy>("app", ready).await?;
+                policy.status.unwrap().sync
+            }
+            Role => {
+                let role = self.crew.until::<VaultRole>("r", ready).await?;
+                role.status.unwrap().sync
+            }
+        };
+        let recorded = sync.binding.and_then(|binding| binding.vault_path);
+        assert_eq!(recorded, Some(self.path()));
+        assert!(sync.last_applied_canonical_hash.is_some());
+        assert!(sync.intent.is_none());
+        assert_ne!(sync.drift_detected, Some(true));
         Ok(())
     }
 
-    async fn delete_both(&self) -> Result<()> {
-        self.delete::<VaultRole>("r").await?;
-        self.delete::<VaultPolicy>("app").await
+    /// Has an operator instead that dies at `point`, and has logged in already: that is its first
+    /// write to the cluster.
+    async fn doom(&self, point: &str) -> Result<()> {
+        let (site, name) = (self.crew.site, &self.crew.connection);
+        let accessor = |connection: &VaultConnection| {
+            let status = connection.status.clone().unwrap_or_default();
+            status.auth_status.and_then(|auth| auth.token_accessor)
+        };
+        let cluster = self.crew.cluster();
+        let connections = Api::<VaultConnection>::all(cluster.client());
+        let before = accessor(&connections.get(name).await?);
+        site.doom(point).await?;
+        let another = |connection: &VaultConnection| accessor(connection) != before;
+        cluster
+            .until::<VaultConnection>(name, another)
+            .await
+            .map(drop)
     }
 
-    async fn both_gone(&self) -> Result<()> {
-        self.gone::<VaultRole>("r").await?;
-        self.gone::<VaultPolicy>("app").await
+    /// Where the dead operator left it.
+    async fn stage(&self) -> Result<Stage> {
+        let (finalizers, sync) = self.as_stored().await?;
+        let stage = if sync.last_applied_canonical_hash.is_some() {
+            Recorded
+        } else if !self.in_vault().await?.is_empty() {
+            Written
+        } else if sync.intent.is_some() {
+            Announced
+        } else if finalizers.iter().any(|one| one == names::FINALIZER) {
+            Held
+        } else {
+            Untouched
+        };
+        Ok(stage)
     }
 
-    /// How often the operator wrote, or tried to write, the policy and the role.
-    fn puts(&self) -> (usize, usize) {
-        let (policy, role) = (self.policy_path(), self.role_path());
-        (
-            self.calls(Method::PUT, &policy),
-            self.calls(Method::POST, &role),
-        )
+    async fn as_stored(&self) -> Result<(Vec<String>, SyncStatus)> {
+        let (client, namespace) = (self.crew.client(), self.crew.name());
+        Ok(match self.what {
+            Policy => {
+                let policies = Api::<VaultPolicy>::namespaced(client, namespace);
+                let policy = policies.get("app").await?;
+                let finalizers = policy.finalizers().to_vec();
+                (finalizers, policy.status.unwrap_or_default().sync)
+            }
+            Role => {
+                let roles = Api::<VaultRole>::namespaced(client, namespace);
+                let role = roles.get("r").await?;
+                let finalizers = role.finalizers().to_vec();
+                (finalizers, role.status.unwrap_or_default().sync)
+            }
+        })
     }
 
-    /// How often it deleted them, or tried to.
-    fn deletes(&self) -> (usize, usize) {
-        let (policy, role) = (self.policy_path(), self.role_path());
-        (
-            self.calls(Method::DELETE, &policy),
-            self.calls(Method::DELETE, &role),
-        )
-    }
-
-    /// What Vault has of this namespace's: names of policies, then of roles.
-    async fn in_vault(&self, site: &Site) -> Result<Vec<String>> {
-        let mut found = Vec::new();
-        for path in ["sys/policies/acl", "auth/kubernetes/role"] {
-            let listed = site.read(&format!("{path}?list=true")).await?;
-            let keys = listed.as_ref().and_then(|one| one["keys"].as_array());
-            let keys = keys.into_iter().flatten().filter_map(Value::as_str);
-            let own = format!(".{}.", self.name());
-            found.extend(keys.filter(|key| key.contains(&own)).map(str::to_owned));
+    async fn delete(&self) -> Result<()> {
+        match self.what {
+            Policy => self.crew.delete::<VaultPolicy>("app").await,
+            Role => self.crew.delete::<VaultRole>("r").await,
         }
-        Ok(found)
+    }
+
+    /// Waits until it is gone, and looks whether anything is left.
+    async fn gone(&self) -> Result<()> {
+        match self.what {
+            Policy => self.crew.gone::<VaultPolicy>("app").await?,
+            Role => self.crew.gone::<VaultRole>("r").await?,
+        }
+        assert_eq!(self.in_vault().await?, [""; 0]);
+        Ok(())
+    }
+
+    /// Ends a story in which all is well: with nothing of it left, the next one counts alone.
+    async fn end(self) -> Result<()> {
+        if self.what == Role {
+            self.crew.delete::<VaultPolicy>("app").await?;
+            self.crew.gone::<VaultPolicy>("app").await?;
+        }
+        self.crew.leave().await
+    }
+
+    fn name(&self) -> String {
+        self.crew.vault_name(match self.what {
+            Policy => "app",
+            Role => "r",
+        })
+    }
+
+    /// Where it is in Vault.
+    fn path(&self) -> String {
+        format!("{}/{}", self.place(), self.name())
+    }
+
+    fn place(&self) -> &str {
+        match self.what {
+            Policy => "sys/policies/acl",
+            Role => "auth/kubernetes/role",
+        }
+    }
+
+    /// How often the operator wrote it, or tried to.
+    fn writes(&self) -> usize {
+        let methods = [Method::PUT, Method::POST].into_iter();
+        methods.map(|one| self.crew.calls(one, &self.path())).sum()
+    }
+
+    /// How often it deleted it, or tried to.
+    fn deletes(&self) -> usize {
+        self.crew.calls(Method::DELETE, &self.path())
+    }
+
+    /// The names of all that Vault has there of this namespace.
+    async fn in_vault(&self) -> Result<Vec<String>> {
+        let listed = format!("{}?list=true", self.place());
+        let listed = self.crew.site.read(&listed).await?;
+        let keys = listed.as_ref().and_then(|one| one["keys"].as_array());
+        let keys = keys.into_iter().flatten().filter_map(Value::as_str);
+        let own = format!(".{}.", self.crew.name());
+        let own = keys.filter(|key| key.contains(&own));
+        Ok(own.map(str::to_owned).collect())
+    }
+
+    /// Lets the answer to the next call of `method` for it be lost, after its effect.
+    fn lose(&self, method: Method) {
+        let lost = Rule::on(method, &format!("/v1/{}", self.path()));
+        self.crew.proxy.rule(lost.times(1).cut_after());
     }
 }
 
 #[rstest]
-#[case::before_the_policy("vault-before-write#1", (1, 1))]
-#[case::after_the_policy("vault-after-write#1", (1, 1))]
-#[case::before_the_role("vault-before-write#2", (1, 1))]
-#[case::after_the_role("vault-after-write#2", (1, 1))]
-fn a_crash_around_a_write_to_vault_repeats_nothing(
+#[case::before_a_policy_is_held(Policy, "before-write#2", Untouched)]
+#[case::after_a_policy_is_held(Policy, "after-write#2", Held)]
+#[case::before_a_policy_is_written(Policy, "vault-before-write", Held)]
+#[case::after_a_policy_is_written(Policy, "vault-after-write", Written)]
+#[case::before_a_policy_is_recorded(Policy, "before-write#3", Written)]
+#[case::after_a_policy_is_recorded(Policy, "after-write#3", Recorded)]
+#[case::before_a_role_is_announced(Role, "before-write#3", Held)]
+#[case::after_a_role_is_announced(Role, "after-write#3", Announced)]
+#[case::before_a_role_is_written(Role, "vault-before-write", Announced)]
+#[case::after_a_role_is_written(Role, "vault-after-write", Written)]
+#[case::before_a_role_is_recorded(Role, "before-write#4", Written)]
+#[case::after_a_role_is_recorded(Role, "after-write#4", Recorded)]
+fn a_crash_on_the_way_writes_once(
+    #[case] what: What,
     #[case] point: &str,
-    #[case] puts: (usize, usize),
+    #[case] stage: Stage,
 ) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn().await;
-        let crew = site.crew().await?;
-        site.doom(point).await?;
-        crew.declare::<VaultPolicy>("app", reader()).await?;
-        crew.declare::<VaultRole>("r", admits(&["sa1"])).await?;
+        let tale = Tale::begin(site, what).await?;
+        tale.doom(point).await?;
+        tale.declare().await?;
+        site.died().await?;
+        assert_eq!(tale.stage().await?, stage);
         site.revive().await?;
 
-        crew.both_ready().await?;
-        let names = [crew.vault_name("app"), crew.vault_name("r")];
-        assert_eq!(crew.in_vault(site).await?, names);
-        assert_eq!(crew.puts(), puts);
-        crew.delete_both().await?;
-        crew.both_gone().await?;
-        assert_eq!(crew.in_vault(site).await?, [""; 0]);
-        Ok(())
+        tale.ready().await?;
+        assert_eq!(tale.in_vault().await?, [tale.name()]);
+        assert_eq!(tale.writes(), 1);
+        tale.delete().await?;
+        tale.gone().await?;
+        assert_eq!((tale.writes(), tale.deletes()), (1, 1));
+        tale.end().await
     })
 }
 
 #[rstest]
-#[case::before_the_first("vault-before-delete#1")]
-#[case::after_the_first("vault-after-delete#1")]
-#[case::before_the_second("vault-before-delete#2")]
-#[case::after_the_second("vault-after-delete#2")]
-fn a_crash_around_a_delete_in_vault_leaves_nothing(#[case] point: &str) -> Result<()> {
+#[case::before_a_policy_is_deleted(Policy, "vault-before-delete", 1)]
+#[case::after_a_policy_is_deleted(Policy, "vault-after-delete", 0)]
+#[case::before_a_role_is_deleted(Role, "vault-before-delete", 1)]
+#[case::after_a_role_is_deleted(Role, "vault-after-delete", 0)]
+#[case::before_a_role_is_let_go(Role, "before-write#2", 0)]
+fn a_crash_at_the_end_leaves_nothing(
+    #[case] what: What,
+    #[case] point: &str,
+    #[case] left: usize,
+) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn().await;
-        let crew = site.crew().await?;
-        crew.declare_both().await?;
-        crew.both_ready().await?;
-        site.doom(point).await?;
-        crew.delete_both().await?;
+        let tale = Tale::begin(site, what).await?;
+        tale.declare().await?;
+        tale.ready().await?;
+        tale.doom(point).await?;
+        tale.delete().await?;
+        site.died().await?;
+        assert_eq!(tale.in_vault().await?.len(), left);
         site.revive().await?;
 
-        crew.both_gone().await?;
-        assert_eq!(crew.in_vault(site).await?, [""; 0]);
-        assert_eq!(crew.deletes(), (1, 1));
-        Ok(())
+        tale.gone().await?;
+        assert_eq!(tale.deletes(), 1);
+        tale.end().await
     })
 }
 
 #[rstest]
-#[case::before_the_1st("before-write#1")]
-#[case::after_the_1st("after-write#1")]
-#[case::before_the_2nd("before-write#2")]
-#[case::after_the_2nd("after-write#2")]
-#[case::before_the_3rd("before-write#3")]
-#[case::after_the_3rd("after-write#3")]
-#[case::before_the_4th("before-write#4")]
-#[case::after_the_4th("after-write#4")]
-#[case::before_the_5th("before-write#5")]
-#[case::after_the_5th("after-write#5")]
-fn a_crash_around_a_write_to_the_cluster_writes_to_vault_once(#[case] point: &str) -> Result<()> {
+#[case::policy(Policy)]
+#[case::role(Role)]
+fn what_a_crash_left_unrecorded_goes_with_its_object(#[case] what: What) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn().await;
-        let crew = site.crew().await?;
-        // Finalizer and status of the policy; finalizer, intent and status of the role.
-        site.doom(point).await?;
-        crew.declare_both().await?;
+        let tale = Tale::begin(site, what).await?;
+        tale.doom("vault-after-write").await?;
+        tale.declare().await?;
+        site.died().await?;
+        assert_eq!(tale.in_vault().await?, [tale.name()]);
+        // The next operator never sees it alive.
+        tale.delete().await?;
         site.revive().await?;
 
-        crew.both_ready().await?;
-        assert_eq!(crew.puts(), (1, 1));
-        crew.delete_both().await?;
-        crew.both_gone().await?;
-        assert_eq!(crew.in_vault(site).await?, [""; 0]);
-        assert_eq!(crew.deletes(), (1, 1));
-        Ok(())
+        tale.gone().await?;
+        assert_eq!((tale.writes(), tale.deletes()), (1, 1));
+        tale.end().await
     })
 }
 
 #[rstest]
-#[case::of_a_policy("vault-after-write#1")]
-#[case::of_a_role("vault-after-write#2")]
-fn what_was_created_and_not_recorded_goes_with_its_object(#[case] point: &str) -> Result<()> {
+#[case::policy(Policy)]
+#[case::role(Role)]
+fn an_edit_that_a_crash_left_unrecorded_is_recorded_as_found(#[case] what: What) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn().await;
-        let crew = site.crew().await?;
-        site.doom(point).await?;
-        crew.declare::<VaultPolicy>("app", reader()).await?;
-        crew.declare::<VaultRole>("r", admits(&["sa1"])).await?;
-        site.world
-            .operator()
-            .ended(std::time::Duration::from_secs(60))
-            .await?;
-        // They are deleted before the next operator has seen them alive.
-        crew.delete_both().await?;
+        let tale = Tale::begin(site, what).await?;
+        tale.declare().await?;
+        tale.ready().await?;
+        tale.doom("vault-after-write").await?;
+        tale.edit().await?;
         site.revive().await?;
 
-        crew.both_gone().await?;
-        assert_eq!(crew.in_vault(site).await?, [""; 0]);
-        Ok(())
+        tale.ready().await?;
+        let found = site.read(&tale.path()).await?.unwrap().to_string();
+        assert!(found.contains("more"), "{found}");
+        assert_eq!(tale.writes(), 2);
+        tale.delete().await?;
+        tale.gone().await?;
+        tale.end().await
     })
 }
 
-#[test]
-fn an_edit_that_a_crash_left_unrecorded_is_found_in_vault() -> Result<()> {
+#[rstest]
+#[case::policy(Policy, Method::PUT)]
+#[case::role(Role, Method::POST)]
+fn a_write_whose_answer_is_lost_is_recorded_without_a_second(
+    #[case] what: What,
+    #[case] method: Method,
+) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn().await;
-        let crew = site.crew().await?;
-        crew.declare_both().await?;
-        crew.both_ready().await?;
-        site.doom("vault-after-write").await?;
-        let more = serde_json::json!({"rules": [rule("secret/data/more", &["list"])]});
-        crew.declare::<VaultPolicy>("app", more).await?;
-        site.revive().await?;
-
-        crew.both_ready().await?;
-        let text = site.policy(&crew.vault_name("app")).await?.unwrap();
-        assert!(text.contains("secret/data/more"), "{text}");
-        assert_eq!(crew.puts(), (2, 1));
-        let policy = crew
-            .until::<VaultPolicy>("app", is("Drifted", "NoDrift"))
-            .await?;
-        assert_ne!(policy.status.unwrap().sync.drift_detected, Some(true));
-        Ok(())
+        let tale = Tale::begin(site, what).await?;
+        tale.lose(method);
+        tale.declare().await?;
+        tale.ready().await?;
+        assert_eq!(tale.in_vault().await?, [tale.name()]);
+        assert_eq!(tale.writes(), 1);
+        tale.delete().await?;
+        tale.gone().await?;
+        tale.end().await
     })
 }
 
-#[test]
-fn a_write_whose_answer_is_lost_is_recorded_without_a_second() -> Result<()> {
+#[rstest]
+#[case::policy(Policy)]
+#[case::role(Role)]
+fn a_delete_whose_answer_is_lost_is_not_repeated(#[case] what: What) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn().await;
-        let crew = site.crew().await?;
-        for (method, path) in [
-            (Method::PUT, crew.policy_path()),
-            (Method::POST, crew.role_path()),
-        ] {
-            let lost = Rule::on(method, &format!("/v1/{path}"));
-            crew.proxy.rule(lost.times(1).cut_after());
-        }
-        crew.declare_both().await?;
-        crew.both_ready().await?;
-        assert_eq!(crew.puts(), (1, 1));
-        let names = [crew.vault_name("app"), crew.vault_name("r")];
-        assert_eq!(crew.in_vault(site).await?, names);
-        Ok(())
-    })
-}
-
-#[test]
-fn a_delete_whose_answer_is_lost_is_not_repeated() -> Result<()> {
-    tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
-        let crew = site.crew().await?;
-        crew.declare_both().await?;
-        crew.both_ready().await?;
-        for path in [crew.policy_path(), crew.role_path()] {
-            let lost = Rule::on(Method::DELETE, &format!("/v1/{path}"));
-            crew.proxy.rule(lost.times(1).cut_after());
-        }
-        crew.delete_both().await?;
-        crew.both_gone().await?;
-        assert_eq!(crew.in_vault(site).await?, [""; 0]);
-        assert_eq!(crew.deletes(), (1, 1));
-        Ok(())
+        let tale = Tale::begin(site, what).await?;
+        tale.declare().await?;
+        tale.ready().await?;
+        tale.lose(Method::DELETE);
+        tale.delete().await?;
+        tale.gone().await?;
+        assert_eq!(tale.deletes(), 1);
+        tale.end().await
     })
 }

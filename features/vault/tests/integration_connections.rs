@@ -9,16 +9,14 @@ use api::vault::{
     Phase, VaultClusterPolicy, VaultClusterRole, VaultConnection, VaultKVSecret, VaultPolicy,
     VaultRole,
 };
-use connections::{
-    accessor, by_token, current, empty_vault, gauge, keep, keep_in, key, login, mint, ready,
-};
+use connections::{accessor, by_token, current, empty_vault, gauge, keep, login, mint, ready};
 use kernel::{Clock, RealClock};
 use kube::Resource;
 use reqwest::{Method, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stories::{Crew, Plan, Site, admits, event, events, note, reader, rule, said, tell};
+use stories::{Crew, Plan, Site, admits, events, reader, rule, said, tell};
 use testkit::fault_proxy::Rule;
 use testkit::{Result, Story, eventually, eventually_within, is};
 
@@ -146,80 +144,6 @@ fn a_host_that_dies_is_a_network_error_until_it_is_back() -> Result<()> {
     })
 }
 
-/// Waits until a connection says that a Secret cannot be read, and where it looked.
-async fn unreadable(crew: &Crew, connection: &str, place: &str) -> Result<()> {
-    let unreadable = is("Ready", "SecretNotReadable");
-    let cluster = crew.cluster();
-    let found = cluster
-        .until::<VaultConnection>(connection, unreadable)
-        .await?;
-    let status = found.status.unwrap();
-    assert_eq!(status.phase, Some(Phase::Error));
-    let message = said(&status.conditions, "Ready");
-    assert!(message.contains(place), "{message}");
-    let told = event(&cluster, connection, "SyncFailed").await?;
-    assert!(note(&told).contains(place), "{}", note(&told));
-    Ok(())
-}
-
-#[test]
-fn a_missing_key_is_named_and_no_value_is_told_to_anyone() -> Result<()> {
-    tell(WORLD, async |site| {
-        let crew = site.crew().await?;
-        let (name, home) = (crew.own("keyless"), site.world.operator_namespace());
-        let beside = "hush-beside-the-key";
-        keep(site, &name, &[("other", beside)]).await?;
-        let spec = json!({"auth": by_token(site, &name), "healthCheckInterval": "5s"});
-        crew.connect(&name, spec).await?;
-        unreadable(&crew, &name, &format!("{home}/{name}/token")).await?;
-
-        // A token that Vault does not know is shown to nobody else, either.
-        let wrong = "hvs.hush-not-a-token";
-        keep(site, &name, &[("other", beside), ("token", wrong)]).await?;
-        let cluster = crew.cluster();
-        cluster
-            .until::<VaultConnection>(&name, is("Ready", "AuthFailed"))
-            .await?;
-        let token = mint(site.world.vault(), json!({"policies": ["pontoon"]})).await?;
-        keep(site, &name, &[("other", beside), ("token", &token.token)]).await?;
-        ready(&crew, &name).await?;
-
-        let connections = kube::Api::<VaultConnection>::all(crew.client());
-        let told = [
-            ("the log", site.world.operator().log()),
-            (
-                "the object",
-                serde_json::to_string(&connections.get(&name).await?)?,
-            ),
-            (
-                "the events",
-                format!("{:?}", events(&cluster, &name).await?),
-            ),
-        ];
-        for (what, text) in told {
-            assert!(text.contains(&name), "{what} tells of {name}");
-            for value in [beside, wrong, &token.token] {
-                assert!(!text.contains(value), "{what} holds {value}");
-            }
-        }
-        Ok(())
-    })
-}
-
-#[test]
-fn a_secret_of_a_namespace_that_is_not_granted_is_named() -> Result<()> {
-    tell(WORLD, async |site| {
-        let crew = site.crew().await?;
-        keep_in(site, crew.name(), "theirs", &[("token", "x")]).await?;
-        let mut secret = key(site, "theirs", "token");
-        secret["namespace"] = json!(crew.name());
-        let auth = json!({"kubernetes": null, "token": {"secretRef": secret}});
-        let name = crew.own("theirs");
-        crew.connect(&name, json!({"auth": auth})).await?;
-        unreadable(&crew, &name, &format!("{}/theirs/token", crew.name())).await
-    })
-}
-
 #[test]
 fn vault_is_looked_at_once_in_the_interval_it_was_given() -> Result<()> {
     tell(WORLD, async |site| {
@@ -233,6 +157,48 @@ fn vault_is_looked_at_once_in_the_interval_it_was_given() -> Result<()> {
         for apart in seen.windows(2).map(|pair| pair[1] - pair[0]) {
             // A tenth, and what it takes a busy machine to notice.
             assert!((6.3..7.7 + 0.5).contains(&apart), "{seen:?}");
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_server_without_namespaces_is_asked_for_its_health_and_nothing_else() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        let namespace = json!({"vaultNamespace": "child"});
+        for (n, change) in [namespace.clone(), json!({"auth": namespace})]
+            .into_iter()
+            .enumerate()
+        {
+            let (name, proxy) = (crew.own(&format!("child{n}")), site.proxy().await?);
+            let mut spec = change;
+            spec["address"] = json!(proxy.url());
+            spec["healthCheckInterval"] = json!("5s");
+            crew.connect(&name, spec).await?;
+            let cluster = crew.cluster();
+            let found = cluster
+                .until::<VaultConnection>(&name, is("Ready", "UnsupportedByServer"))
+                .await?;
+            let status = found.status.unwrap();
+            assert_eq!(
+                (status.phase, status.healthy),
+                (Some(Phase::Error), Some(false))
+            );
+            let (mut policy, mut role) = (reader(), admits(&["sa1"]));
+            policy["connectionRef"] = json!(name);
+            role["connectionRef"] = json!(name);
+            let (app, r) = (format!("app{n}"), format!("r{n}"));
+            crew.declare::<VaultPolicy>(&app, policy).await?;
+            crew.declare::<VaultRole>(&r, role).await?;
+            crew.until::<VaultPolicy>(&app, is("Ready", "ConnectionNotReady"))
+                .await?;
+            crew.until::<VaultRole>(&r, is("Ready", "ConnectionNotReady"))
+                .await?;
+            connections::looks(proxy, 2).await?;
+            let mut asked = proxy.requests();
+            asked.retain(|one| one.path != "/v1/sys/health");
+            assert_eq!(asked, vec![]);
         }
         Ok(())
     })

@@ -5,15 +5,15 @@ mod stories;
 
 use std::time::Duration;
 
-use api::vault::{VaultConnection, VaultPolicy};
+use api::vault::{Phase, VaultConnection, VaultPolicy};
 use connections::tls::{Authority, Listening, NAME};
 use connections::{
-    accessor, by_token, current, keep, key, known, lives, login, looks, mint, ready,
+    accessor, by_token, current, keep, keep_in, key, known, lives, login, looks, mint, ready,
 };
 use kernel::{Clock, RealClock};
 use reqwest::Method;
 use serde_json::{Value, json};
-use stories::{Crew, Plan, Site, events, reader, rule, tell};
+use stories::{Crew, Plan, Site, event, events, note, reader, rule, said, tell};
 use testkit::{Result, eventually_within, is};
 use tokio::sync::OnceCell;
 
@@ -40,6 +40,82 @@ async fn mislead(site: &Site) -> Result<()> {
         operator.restart(|options| options.env.extend(wrong)).await
     };
     MISLED.get_or_try_init(restart).await.map(drop)
+}
+
+/// Waits until a connection says that a Secret cannot be read, and where it looked.
+async fn unreadable(crew: &Crew, connection: &str, place: &str) -> Result<()> {
+    let unreadable = is("Ready", "SecretNotReadable");
+    let cluster = crew.cluster();
+    let found = cluster
+        .until::<VaultConnection>(connection, unreadable)
+        .await?;
+    let status = found.status.unwrap();
+    assert_eq!(status.phase, Some(Phase::Error));
+    let message = said(&status.conditions, "Ready");
+    assert!(message.contains(place), "{message}");
+    let told = event(&cluster, connection, "SyncFailed").await?;
+    assert!(note(&told).contains(place), "{}", note(&told));
+    Ok(())
+}
+
+#[test]
+fn a_missing_key_is_named_and_no_value_is_told_to_anyone() -> Result<()> {
+    tell(WORLD, async |site| {
+        mislead(site).await?;
+        let crew = site.crew().await?;
+        let (name, home) = (crew.own("keyless"), site.world.operator_namespace());
+        let beside = "hush-beside-the-key";
+        keep(site, &name, &[("other", beside)]).await?;
+        let spec = json!({"auth": by_token(site, &name), "healthCheckInterval": "5s"});
+        crew.connect(&name, spec).await?;
+        unreadable(&crew, &name, &format!("{home}/{name}/token")).await?;
+
+        // A token that Vault does not know is shown to nobody else, either.
+        let wrong = "hvs.hush-not-a-token";
+        keep(site, &name, &[("other", beside), ("token", wrong)]).await?;
+        let cluster = crew.cluster();
+        cluster
+            .until::<VaultConnection>(&name, is("Ready", "AuthFailed"))
+            .await?;
+        let token = mint(site.world.vault(), json!({"policies": ["pontoon"]})).await?;
+        keep(site, &name, &[("other", beside), ("token", &token.token)]).await?;
+        ready(&crew, &name).await?;
+
+        let connections = kube::Api::<VaultConnection>::all(crew.client());
+        let told = [
+            ("the log", site.world.operator().log()),
+            (
+                "the object",
+                serde_json::to_string(&connections.get(&name).await?)?,
+            ),
+            (
+                "the events",
+                format!("{:?}", events(&cluster, &name).await?),
+            ),
+        ];
+        for (what, text) in told {
+            assert!(text.contains(&name), "{what} tells of {name}");
+            for value in [beside, wrong, &token.token] {
+                assert!(!text.contains(value), "{what} holds {value}");
+            }
+        }
+        Ok(())
+    })
+}
+
+#[test]
+fn a_secret_of_a_namespace_that_is_not_granted_is_named() -> Result<()> {
+    tell(WORLD, async |site| {
+        mislead(site).await?;
+        let crew = site.crew().await?;
+        keep_in(site, crew.name(), "theirs", &[("token", "x")]).await?;
+        let mut secret = key(site, "theirs", "token");
+        secret["namespace"] = json!(crew.name());
+        let auth = json!({"kubernetes": null, "token": {"secretRef": secret}});
+        let name = crew.own("theirs");
+        crew.connect(&name, json!({"auth": auth})).await?;
+        unreadable(&crew, &name, &format!("{}/theirs/token", crew.name())).await
+    })
 }
 
 /// How many uses the token of this accessor has left.

@@ -12,7 +12,7 @@ use reqwest::Method;
 use serde_json::{Value, json};
 use stories::{Crew, Plan, Site, admits, event, reader, rule, tell};
 use testkit::fault_proxy::AnyMethod;
-use testkit::{Operator, Result, eventually, is};
+use testkit::{Operator, Result, eventually_within, is};
 use tokio::sync::Mutex;
 
 /// Real time, and leases that run out within a story's patience.
@@ -160,7 +160,9 @@ async fn succeeded_by(other: &Operator, crew: &Crew, each: usize) -> Result<()> 
     let (world, mark) = (&crew.site.world, crew.site.world.mark());
     let (writes, before) = (crew.writes(), reads(crew, each));
     world.operator().kill();
-    eventually("the other has looked at all", async || {
+    // A lease runs out, and who waited for the new leader's login is woken over half a minute.
+    let minute = Duration::from_secs(60);
+    eventually_within(minute, "the other has looked at all", async || {
         let now = reads(crew, each);
         let all = now.iter().zip(&before).all(|(now, before)| now > before);
         Ok(all.then_some(()))

@@ -75,11 +75,15 @@ impl Look {
         pass: &mut Pass,
     ) -> Result<(), Stop> {
         let (client, fingerprint, account) = self.health(connection, ctx, pass).await?;
-        if self.bootstrap(connection, &client, &account, ctx, pass).await? {
+        if self
+            .bootstrap(connection, &client, &account, ctx, pass)
+            .await?
+        {
             self.stepped = true;
             return Ok(());
         }
-        self.login(&client, &fingerprint, connection, ctx, pass).await?;
+        self.login(&client, &fingerprint, connection, ctx, pass)
+            .await?;
         self.review(connection, &client, &account, ctx, pass).await;
         let taken = templates::spread(connection, ctx).await;
         let taken = taken.map_err(Error::from)?;
@@ -100,7 +104,8 @@ impl Look {
         pass: &mut Pass,
     ) -> Result<(), Stop> {
         let (client, fingerprint, _) = self.health(connection, ctx, pass).await?;
-        self.login(&client, &fingerprint, connection, ctx, pass).await
+        self.login(&client, &fingerprint, connection, ctx, pass)
+            .await
     }
 
     /// Whether Vault is there, asked by a client with what the connection's Secrets hold now.
@@ -203,7 +208,15 @@ impl Look {
         match advance {
             Advance::Made { .. } | Advance::Complete | Advance::Revoked => Ok(true),
             Advance::Done | Advance::RevokeFailed(_) => Ok(changed),
-            Advance::TestFailed(error) => Err(Stop::Failed(error.into())),
+            Advance::TestFailed(error) => {
+                let failures = self.status.consecutive_fails.unwrap_or_default() + 1;
+                let failures = u32::try_from(failures).unwrap_or(u32::MAX);
+                let after = backoff(ctx).delay(failures, 0.5);
+                Err(match stop(error, connection) {
+                    Stop::Waiting { reason, .. } => Stop::waiting(reason, after),
+                    other => other,
+                })
+            }
             Advance::Refused(reason) => Err(Stop::blocked(reason)),
         }
     }
@@ -265,7 +278,10 @@ impl Look {
         let Some(session) = client.session() else {
             return;
         };
-        let auth = self.status.auth_status.get_or_insert_with(AuthStatus::default);
+        let auth = self
+            .status
+            .auth_status
+            .get_or_insert_with(AuthStatus::default);
         let some = |text: String| Some(text).filter(|text| !text.is_empty());
         auth.auth_method = Some(method(connection).to_owned());
         auth.token_accessor = some(session.accessor);

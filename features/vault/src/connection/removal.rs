@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use api::vault::{
-    Phase, RoleStatus, VaultConnection, conditions, names as words, reasons,
-};
+use api::vault::{Phase, RoleStatus, VaultConnection, conditions, names as words, reasons};
 use engine::{Note, Pass};
 use kernel::{Conditions, Progress, Reason};
 use serde::Deserialize;
@@ -30,7 +28,11 @@ pub(super) async fn reconcile(
     pass: &mut Pass,
 ) -> Result<Progress, Error> {
     let held = connection.metadata.finalizers.as_deref();
-    if !held.unwrap_or_default().iter().any(|name| name == words::FINALIZER) {
+    if !held
+        .unwrap_or_default()
+        .iter()
+        .any(|name| name == words::FINALIZER)
+    {
         return Ok(Progress::done());
     }
     let name = pass.key().name.to_string();
@@ -50,7 +52,10 @@ pub(super) async fn reconcile(
     if !records.is_empty() {
         if pass.object().annotation(words::ABANDON_CLEANUP).as_deref() == Some("true") {
             for left in cleanup::abandon(ctx, &name).await? {
-                pass.event(Note::warning("CleanupAbandoned", format!("{left} stays in Vault")));
+                pass.event(Note::warning(
+                    "CleanupAbandoned",
+                    format!("{left} stays in Vault"),
+                ));
             }
         } else {
             let message = format!(
@@ -58,7 +63,14 @@ pub(super) async fn reconcile(
                  vault.platform.io/abandon-cleanup=true to leave them there",
                 records.len()
             );
-            return wait(connection, reasons::CLEANUP_RECORDS_EXIST, message, ctx, pass).await;
+            return wait(
+                connection,
+                reasons::CLEANUP_RECORDS_EXIST,
+                message,
+                ctx,
+                pass,
+            )
+            .await;
         }
     }
     if let Some(client) = ctx.links.client(&name) {
@@ -123,12 +135,7 @@ async fn wait(
 }
 
 /// Disables the mount that bootstrap enabled, if that is wished; what cannot be done is told.
-async fn disable_mount(
-    connection: &VaultConnection,
-    client: &Client,
-    ctx: &Ctx,
-    pass: &mut Pass,
-) {
+async fn disable_mount(connection: &VaultConnection, client: &Client, ctx: &Ctx, pass: &mut Pass) {
     let auth = &connection.spec.auth;
     let (Some(spec), Some(kubernetes)) = (&auth.bootstrap, &auth.kubernetes) else {
         return;
@@ -137,7 +144,9 @@ async fn disable_mount(
         return;
     }
     let status = connection.status.as_ref();
-    let status = status.and_then(|status| status.auth_status.clone()).unwrap_or_default();
+    let status = status
+        .and_then(|status| status.auth_status.clone())
+        .unwrap_or_default();
     let marker = MountMarker {
         identity: ctx.identity(connection),
         connection: pass.key().name.to_string(),

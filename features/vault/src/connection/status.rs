@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use api::vault::{Phase, VaultConnection, VaultConnectionStatus, conditions, names as words, reasons};
+use api::vault::{
+    Phase, VaultConnection, VaultConnectionStatus, conditions, names as words, reasons,
+};
 use engine::{Classified, Note, Pass};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::{Class, Progress, Reason, cap, find};

@@ -2,9 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use api::vault::{
-    PolicyKind, Template, VaultConnection, names as words,
-};
+use api::vault::{PolicyKind, Template, VaultConnection, names as words};
 use engine::{ApiError, Cache, Kind, Note, Pass, Stored};
 use kernel::ObjectKey;
 use kube::Resource;
@@ -39,7 +37,12 @@ pub(super) async fn spread(
             wanted.insert((key, label));
         }
     }
-    take_back(name, |key, label| wanted.contains(&(key.clone(), label.to_owned())), ctx).await?;
+    take_back(
+        name,
+        |key, label| wanted.contains(&(key.clone(), label.to_owned())),
+        ctx,
+    )
+    .await?;
     Ok(taken)
 }
 
@@ -49,11 +52,7 @@ pub(super) async fn take_back_all(connection: &str, ctx: &Ctx) -> Result<(), Api
 }
 
 /// Tells of namesakes, once for each.
-pub(super) fn tell_taken(
-    taken: &BTreeSet<ObjectKey>,
-    told: &BTreeSet<ObjectKey>,
-    pass: &Pass,
-) {
+pub(super) fn tell_taken(taken: &BTreeSet<ObjectKey>, told: &BTreeSet<ObjectKey>, pass: &Pass) {
     for key in taken.difference(told) {
         pass.event(Note::warning(
             "TemplateNameTaken",

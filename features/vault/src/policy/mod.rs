@@ -119,7 +119,12 @@ impl Declared for VaultClusterPolicy {
     }
 
     fn desired(&self, ctx: &Ctx, ground: &Ground) -> Result<Desired<Extra>, Stop> {
-        desired(&self.spec.policy, PolicyKind::VaultClusterPolicy, ctx, ground)
+        desired(
+            &self.spec.policy,
+            PolicyKind::VaultClusterPolicy,
+            ctx,
+            ground,
+        )
     }
 
     fn tell(
@@ -146,7 +151,11 @@ impl Declared for VaultClusterPolicy {
 
     fn grace(&self, ctx: &Ctx) -> Duration {
         let name = self.metadata.name.clone().unwrap_or_default();
-        grace(ctx, PolicyKind::VaultClusterPolicy, &ObjectKey::cluster(name))
+        grace(
+            ctx,
+            PolicyKind::VaultClusterPolicy,
+            &ObjectKey::cluster(name),
+        )
     }
 }
 

@@ -14,14 +14,12 @@ pub(super) fn wanted(spec: &PolicySpec, ground: &Ground) -> Result<(Wanted, i64)
         namespace: ground.key.namespace.as_deref().unwrap_or_default(),
         name: &ground.key.name,
     };
-    let text = match &spec.raw_hcl {
-        Some(raw) => text::from_raw(&ground.header, raw, names).map_err(|refused| {
-            invalid(format!("rawHCL is no policy: {refused}"))
-        })?,
-        None => {
-            let rules: Vec<Rule> = spec.rules.iter().map(rule).collect();
-            text::from_rules(&ground.header, &rules, names)
-        }
+    let text = if let Some(raw) = &spec.raw_hcl {
+        text::from_raw(&ground.header, raw, names)
+            .map_err(|refused| invalid(format!("rawHCL is no policy: {refused}")))?
+    } else {
+        let rules: Vec<Rule> = spec.rules.iter().map(rule).collect();
+        text::from_rules(&ground.header, &rules, names)
     };
     let canonical = Policy::parse(&text).map_err(|refused| invalid(refused.to_string()))?;
     if let Some(guard) = ground.guard() {

@@ -20,6 +20,7 @@ use crate::links::Dependent;
 use crate::names::{self, RoleMount};
 use crate::place::{Place, Wanted};
 use crate::sync::{Applied, Declared, Desired, Ground, Record, Stop, Target, Terms};
+use crate::tenancy;
 
 use policies::Resolved;
 use subjects::Admitted;
@@ -208,7 +209,7 @@ fn desired(
             policies: &resolved.names,
             header: &ground.header,
             audiences: jwt.map(|jwt| &*jwt.audiences).unwrap_or_default(),
-            max_token_ttl: guard.as_ref().and_then(|guard| guard.max_token_ttl()),
+            max_token_ttl: guard.as_ref().and_then(tenancy::Guard::max_token_ttl),
         });
         Target {
             place: Place::Role {

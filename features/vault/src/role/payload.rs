@@ -27,7 +27,7 @@ use crate::language::text::Header;
 use crate::pairs::{Pair, Product};
 pub(crate) use canonical::{Canonical, diff};
 pub(crate) use check::{check, check_accounts};
-pub(crate) use live::{family, not_echoed, product};
+pub(crate) use live::{family, not_echoed};
 pub(crate) use marker::marker;
 
 /// The audience of tokens where neither the role nor its connection names one.

@@ -83,7 +83,9 @@ pub(super) fn of_cluster(
             }
         }
     }
-    let accounts = pairs.iter().map(|(namespace, name)| (&**namespace, &**name));
+    let accounts = pairs
+        .iter()
+        .map(|(namespace, name)| (&**namespace, &**name));
     payload::check_accounts(accounts).map_err(invalid)?;
     let overridden = payload::is_bound_by_token(&spec.role) && !pairs.is_empty();
     if family == RoleFamily::Jwt {

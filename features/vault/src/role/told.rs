@@ -89,18 +89,13 @@ pub(super) fn remember(status: &mut RoleStatus, records: &[Record]) {
     }
     for record in records {
         let namespace = record.slot.clone().unwrap_or_default();
-        let known = status
-            .vault_role_names
-            .iter_mut()
-            .find(|split| split.namespace.as_deref().unwrap_or_default() == namespace);
-        let entry = match known {
-            Some(entry) => entry,
-            None => {
-                status.vault_role_names.push(SplitRole::default());
-                let last = status.vault_role_names.last_mut();
-                last.expect("one was just pushed")
-            }
-        };
+        let is_it = |split: &SplitRole| split.namespace.as_deref().unwrap_or_default() == namespace;
+        let at = status.vault_role_names.iter().position(is_it);
+        let at = at.unwrap_or_else(|| {
+            status.vault_role_names.push(SplitRole::default());
+            status.vault_role_names.len() - 1
+        });
+        let entry = &mut status.vault_role_names[at];
         entry.namespace = Some(namespace);
         entry.vault_role_name = Some(record.place.name().to_owned());
         entry.canonical_hash.clone_from(&record.hash);
@@ -150,9 +145,10 @@ pub(super) fn tell(
     } else {
         let wanted = |split: &SplitRole| {
             let slot = split.namespace.as_deref().unwrap_or_default();
-            match slot.is_empty() {
-                true => admitted.base.is_some(),
-                false => admitted.split.contains_key(slot),
+            if slot.is_empty() {
+                admitted.base.is_some()
+            } else {
+                admitted.split.contains_key(slot)
             }
         };
         status.vault_role_names.retain(wanted);
@@ -202,7 +198,11 @@ fn tell_policies(desired: &Desired<Extra>, set: &mut Conditions) {
 /// Says whether exactly those get in who are named.
 pub(super) fn tell_exact(status: &RoleStatus, desired: &Desired<Extra>, set: &mut Conditions) {
     let admitted = &desired.extra.admitted;
-    let strangers: Vec<_> = admitted.beyond.iter().map(|(ns, name)| format!("{ns}/{name}")).collect();
+    let strangers: Vec<_> = admitted
+        .beyond
+        .iter()
+        .map(|(ns, name)| format!("{ns}/{name}"))
+        .collect();
     let strangers = strangers.join(", ");
     let name = status.vault_role_name.as_deref().unwrap_or_default();
     if admitted.beyond.is_empty() {
@@ -237,7 +237,9 @@ pub(super) fn events(before: &RoleStatus, after: &RoleStatus, pass: &Pass) {
     let unresolved = |status: &RoleStatus| -> BTreeSet<String> {
         let missing = status.policy_bindings.iter();
         let missing = missing.filter(|binding| binding.resolved == Some(false));
-        missing.filter_map(|binding| binding.k8s_ref.clone()).collect()
+        missing
+            .filter_map(|binding| binding.k8s_ref.clone())
+            .collect()
     };
     let (was, is) = (unresolved(before), unresolved(after));
     for lost in is.difference(&was) {
@@ -247,7 +249,10 @@ pub(super) fn events(before: &RoleStatus, after: &RoleStatus, pass: &Pass) {
         ));
     }
     for found in was.difference(&is) {
-        pass.event(Note::normal("PolicyResolved", format!("{found} is bound now")));
+        pass.event(Note::normal(
+            "PolicyResolved",
+            format!("{found} is bound now"),
+        ));
     }
     let legacy = |status: &RoleStatus| {
         let one = find(&status.sync.conditions, conditions::BINDING_EXACT)?;

@@ -118,8 +118,20 @@ pub(super) async fn apply<K: Declared>(
     if applied.more {
         return Ok(()); // the next pass announces and writes the rest
     }
-    leave_behind(object, desired, (&records, &elsewhere), ground, ctx, pass, applied).await?;
-    if ground.consent && !desired.spends_consent && (applied.corrected || spent(&ground.intent)) {
+    leave_behind(
+        object,
+        desired,
+        (&records, &elsewhere),
+        ground,
+        ctx,
+        pass,
+        applied,
+    )
+    .await?;
+    if ground.consent
+        && !desired.spends_consent
+        && (applied.corrected || spent(ground.intent.as_ref()))
+    {
         // One write a pass: the next one records what was done.
         let gone = pass.drop_annotation(words::ALLOW_DESTRUCTIVE).await;
         gone.map_err(Error::from)?;
@@ -143,8 +155,8 @@ fn split(records: Vec<Record>, ctx: &Ctx, ground: &Ground) -> (Vec<Record>, Vec<
 }
 
 /// Whether an intent is one of a correction.
-fn spent(intent: &Option<Intent>) -> bool {
-    let kind = intent.as_ref().and_then(|intent| intent.kind);
+fn spent(intent: Option<&Intent>) -> bool {
+    let kind = intent.and_then(|intent| intent.kind);
     kind == Some(IntentKind::Correct)
 }
 
@@ -218,7 +230,7 @@ async fn announce_drop<K: Declared>(
     pass: &mut Pass,
 ) -> Result<(), Stop> {
     let base = records.iter().find(|record| record.slot.is_none());
-    let Some(base) = base.filter(|_| !spent(&ground.intent)) else {
+    let Some(base) = base.filter(|_| !spent(ground.intent.as_ref())) else {
         return Ok(());
     };
     let mut status = status.clone();
@@ -293,6 +305,10 @@ fn blocked(place: &Place, lost: &str) -> Stop {
 
 fn conflict(place: &Place, owner: Option<&str>, ground: &Ground) -> Stop {
     let message = match owner {
+        Some(owner) if ground.adoption_refused.is_some() => {
+            let refused = ground.adoption_refused.as_deref().unwrap_or_default();
+            format!("{place} belongs to {owner}; {refused}")
+        }
         Some(owner) => format!(
             "{place} belongs to {owner}; use another name, or annotate \
              vault.platform.io/adopt-from={owner:?} to take it over"
@@ -338,7 +354,10 @@ fn note(
         ),
         Cause::Correct => {
             ctx.metrics.drift_corrected(kind, pass.key());
-            Note::normal("DriftCorrected", format!("{place} is as declared again:\n{lost}"))
+            Note::normal(
+                "DriftCorrected",
+                format!("{place} is as declared again:\n{lost}"),
+            )
         }
         Cause::Adopt | Cause::Transfer => {
             ctx.metrics.adopted(kind, pass.key(), true);
@@ -364,10 +383,24 @@ async fn leave_behind<K: Declared>(
     let targets: Vec<&Target> = desired.targets.iter().collect();
     let left = moves::left(records, elsewhere, &targets);
     for record in &left.dropped {
-        remove(object, &record.place, record.owner.as_deref(), ground, pass, applied).await?;
+        remove(
+            object,
+            &record.place,
+            record.owner.as_deref(),
+            ground,
+            pass,
+            applied,
+        )
+        .await?;
     }
     let until = ground.now + grace(object, ground, ctx);
-    let kept = moves::kept(previous, &left.moved, &targets, &ground.connection_name, until);
+    let kept = moves::kept(
+        previous,
+        &left.moved,
+        &targets,
+        &ground.connection_name,
+        until,
+    );
     let mut still = Vec::new();
     for entry in kept {
         if keep_up(object, &entry, &targets, ground, ctx, pass, applied).await? {
@@ -399,7 +432,10 @@ async fn keep_up<K: Declared>(
     let Some(place) = entry.vault_path.as_deref().and_then(Place::parse) else {
         return Ok(false);
     };
-    let connection = entry.connection.as_deref().unwrap_or(&ground.connection_name);
+    let connection = entry
+        .connection
+        .as_deref()
+        .unwrap_or(&ground.connection_name);
     if ctx.connection(connection).is_none() {
         let leftover = Leftover::of(object, entry, &place, connection);
         cleanup::keep(ctx, &leftover).await.map_err(Error::from)?;
@@ -417,11 +453,25 @@ async fn keep_up<K: Declared>(
             Err(_) => return Ok(true), // woken when it is up
         }
     };
-    let over = entry.until.as_ref().is_none_or(|until| until.0 <= ground.now);
+    let over = entry
+        .until
+        .as_ref()
+        .is_none_or(|until| until.0 <= ground.now);
     let needed = K::is_needed(ctx, &place);
     if over && needed.is_empty() {
-        let there = Ground { vault, ..ground.clone() };
-        remove(object, &place, entry.owner.as_deref(), &there, pass, applied).await?;
+        let there = Ground {
+            vault,
+            ..ground.clone()
+        };
+        remove(
+            object,
+            &place,
+            entry.owner.as_deref(),
+            &there,
+            pass,
+            applied,
+        )
+        .await?;
         return Ok(false);
     }
     if over {
@@ -450,7 +500,10 @@ async fn keep_up<K: Declared>(
 
 /// The namespace in `<base>__<namespace>`.
 fn slot_of(place: &Place) -> Option<&str> {
-    place.name().rsplit_once("__").map(|(_, namespace)| namespace)
+    place
+        .name()
+        .rsplit_once("__")
+        .map(|(_, namespace)| namespace)
 }
 
 /// Deletes what is at `place` if it is ours; says so if it is not.
@@ -488,7 +541,10 @@ pub(super) fn foreign_left(place: &Place, owner: &str) -> Note {
         Place::Policy { .. } => "ForeignPolicyNotDeleted",
         Place::Role { .. } => "ForeignRoleNotDeleted",
     };
-    Note::warning(reason, format!("{place} was left in Vault: it belongs to {owner}"))
+    Note::warning(
+        reason,
+        format!("{place} was left in Vault: it belongs to {owner}"),
+    )
 }
 
 /// The reason and message of the condition about earlier places.

@@ -9,6 +9,9 @@ use kernel::{Class, Reason};
 /// How often a sealed Vault is looked at.
 const SEALED: Duration = Duration::from_secs(10);
 
+/// Said by nobody: Vault wants to be asked later.
+pub(super) const THROTTLED: &str = "Throttled";
+
 pub(crate) type Stop = kernel::Stop<Error>;
 
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,9 @@ impl From<Error> for Stop {
             return Self::Failed(error);
         };
         let said = error.to_string();
+        if let Some(after) = error.retry_after() {
+            return Self::waiting(Reason::new(THROTTLED, said), after);
+        }
         match reason(&error) {
             Some(reasons::VALIDATION_FAILED) => {
                 Self::blocked(Reason::new(reasons::VALIDATION_FAILED, said))

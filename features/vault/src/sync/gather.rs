@@ -27,6 +27,10 @@ const RECHECK: Duration = Duration::from_secs(30);
 
 /// Everything a decision needs besides the object and what Vault holds.
 #[derive(Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all combinations occur"
+)]
 pub(crate) struct Ground {
     pub(crate) key: ObjectKey,
     /// The labels of its namespace.
@@ -82,7 +86,10 @@ pub(crate) fn connected(
     match ctx.links.vault(name, (who, pass.key())) {
         Ok((vault, health)) => Ok((connection, vault, health)),
         Err(TurnedAway::TooEarly) => Err(Stop::waiting(
-            Reason::new(STARTING, format!("VaultConnection {name} is being looked at")),
+            Reason::new(
+                STARTING,
+                format!("VaultConnection {name} is being looked at"),
+            ),
             RECHECK,
         )),
         Err(TurnedAway::Down(reason)) => Err(Stop::blocked(Reason::new(
@@ -144,6 +151,7 @@ pub(super) fn ground<K: Declared>(object: &K, ctx: &Ctx, pass: &Pass) -> Result<
         connection,
     };
     if let Some(Err(refusal)) = ground.guard().map(|guard| guard.adoption()) {
+        let asked = asked || ground.adopt_from.take().is_some();
         ground.adopt = false;
         ground.adoption_refused = asked.then(|| refusal.to_string());
     }
@@ -221,7 +229,9 @@ pub(super) async fn found<K: Declared>(
             found.push(Seen::Unasked);
             continue;
         }
-        let read = pass.outside(place::read(&ground.vault, &target.place)).await;
+        let read = pass
+            .outside(place::read(&ground.vault, &target.place))
+            .await;
         found.push(Seen::Asked(read.map_err(Error::from)?));
     }
     Ok(found)

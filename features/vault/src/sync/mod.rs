@@ -15,9 +15,7 @@ mod status;
 
 use std::sync::Arc;
 
-use api::vault::{
-    ConflictPolicy, DeletionPolicy, DriftMode, SyncStatus, VaultConnection, reasons,
-};
+use api::vault::{ConflictPolicy, DeletionPolicy, DriftMode, SyncStatus, VaultConnection, reasons};
 use engine::{InNamespace, Note, Pass, Reconcile};
 use kernel::{Conditions, ObjectKey, Progress, Reason};
 use kube::Resource;
@@ -101,7 +99,12 @@ pub(crate) trait Declared:
     );
 
     /// Where it may have written something that no status tells of, since a crash came between.
-    fn unannounced(&self, ctx: &Ctx, connection: &VaultConnection, key: &ObjectKey) -> Option<Place> {
+    fn unannounced(
+        &self,
+        ctx: &Ctx,
+        connection: &VaultConnection,
+        key: &ObjectKey,
+    ) -> Option<Place> {
         let _ = (ctx, connection, key);
         None
     }
@@ -155,7 +158,8 @@ impl<K: Declared> Reconcile for Synced<K> {
         };
         let took = ctx.deck.clock.elapsed().saturating_sub(began);
         let well = matches!(progress, Ok(Progress::Done { .. } | Progress::Again));
-        ctx.metrics.reconciled(&K::kind(&()), pass.key(), well, took);
+        ctx.metrics
+            .reconciled(&K::kind(&()), pass.key(), well, took);
         progress
     }
 
@@ -167,11 +171,7 @@ impl<K: Declared> Reconcile for Synced<K> {
 }
 
 /// Makes Vault hold what `object` says, or makes the object say why it does not.
-async fn reconcile<K: Declared>(
-    object: &K,
-    ctx: &Ctx,
-    pass: &mut Pass,
-) -> Result<Progress, Error> {
+async fn reconcile<K: Declared>(object: &K, ctx: &Ctx, pass: &mut Pass) -> Result<Progress, Error> {
     let mut told = Told::default();
     let ended = attempt(object, ctx, pass, &mut told).await;
     // Every way out of `attempt` meets here: one status patch, sent only if it differs.
@@ -183,9 +183,10 @@ fn denied(stop: Stop, records: &[Record]) -> Stop {
     match stop {
         Stop::Blocked { reason } if reason.code == reasons::TENANCY_DENIED => {
             let places: Vec<_> = records.iter().map(|one| one.place.to_string()).collect();
-            let message = match places.is_empty() {
-                true => reason.message,
-                false => format!("{}; {} stays as it was", reason.message, places.join(", ")),
+            let message = if places.is_empty() {
+                reason.message
+            } else {
+                format!("{}; {} stays as it was", reason.message, places.join(", "))
             };
             Stop::blocked(Reason::new(reasons::TENANCY_DENIED, message))
         }

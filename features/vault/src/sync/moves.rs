@@ -46,7 +46,10 @@ pub(super) fn kept(
     until: Timestamp,
 ) -> Vec<PreviousName> {
     let is_target = |entry: &PreviousName| {
-        let here = entry.connection.as_deref().is_none_or(|name| name == connection);
+        let here = entry
+            .connection
+            .as_deref()
+            .is_none_or(|name| name == connection);
         let place = entry.vault_path.as_deref().and_then(Place::parse);
         here && place.is_some_and(|place| targets.iter().any(|target| target.place.is(&place)))
     };
@@ -58,7 +61,12 @@ pub(super) fn kept(
     for record in moved {
         let entry = PreviousName {
             vault_path: Some(record.place.to_string()),
-            connection: Some(record.connection.clone().unwrap_or_else(|| connection.to_owned())),
+            connection: Some(
+                record
+                    .connection
+                    .clone()
+                    .unwrap_or_else(|| connection.to_owned()),
+            ),
             owner: record.owner.clone(),
             until: Some(Time(until)),
         };
@@ -115,7 +123,11 @@ mod tests {
 
     #[test]
     fn what_has_a_successor_has_moved_and_what_has_none_is_dropped() {
-        let records = [record("same", None), record("old", Some("a")), record("gone", Some("b"))];
+        let records = [
+            record("same", None),
+            record("old", Some("a")),
+            record("gone", Some("b")),
+        ];
         let targets = [target("SAME", None), target("new", Some("a"))];
         let left = left(&records, &[], &targets.iter().collect::<Vec<_>>());
         assert_eq!(left.moved, [records[1].clone()]);
@@ -127,11 +139,17 @@ mod tests {
         let until = Timestamp::UNIX_EPOCH;
         let new = target("new", None);
         let kept_then = kept(&[], &[record("old", None)], &[&new], "c", until);
-        assert_eq!(kept_then[0].vault_path.as_deref(), Some("sys/policies/acl/old"));
+        assert_eq!(
+            kept_then[0].vault_path.as_deref(),
+            Some("sys/policies/acl/old")
+        );
         let back = target("old", None);
         let kept_now = kept(&kept_then, &[record("new", None)], &[&back], "c", until);
         assert_eq!(kept_now.len(), 1);
-        assert_eq!(kept_now[0].vault_path.as_deref(), Some("sys/policies/acl/new"));
+        assert_eq!(
+            kept_now[0].vault_path.as_deref(),
+            Some("sys/policies/acl/new")
+        );
     }
 
     #[test]

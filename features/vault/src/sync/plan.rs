@@ -81,12 +81,7 @@ pub(super) fn plan<'a, E>(
     steps.collect()
 }
 
-fn step(
-    target: &Target,
-    found: Option<&Found>,
-    ground: &Ground,
-    record: Option<&Record>,
-) -> Step {
+fn step(target: &Target, found: Option<&Found>, ground: &Ground, record: Option<&Record>) -> Step {
     let Some(found) = found else {
         return decide(target, None, ground, record);
     };
@@ -133,10 +128,13 @@ fn decide(
     let live_hash = found.and_then(Found::hash);
     let (applied, is_applied) = match record {
         None => (drift::Applied::Never, false),
-        Some(Record { hash: Some(hash), .. }) => (
-            match *hash == wanted {
-                true => drift::Applied::Desired,
-                false => drift::Applied::Another,
+        Some(Record {
+            hash: Some(hash), ..
+        }) => (
+            if *hash == wanted {
+                drift::Applied::Desired
+            } else {
+                drift::Applied::Another
             },
             live_hash.as_ref() == Some(hash),
         ),
@@ -161,7 +159,10 @@ fn decide(
         Some(found) => found.diff(&target.wanted, LINES),
         None => format!("{} is missing in Vault", target.place),
     };
-    let write = |cause| Step::Write { cause, lost: lost() };
+    let write = |cause| Step::Write {
+        cause,
+        lost: lost(),
+    };
     if live == Live::Other
         && applied == drift::Applied::Desired
         && let Some(fields) = unsupported(target, found)

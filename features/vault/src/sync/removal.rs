@@ -74,7 +74,11 @@ pub(super) async fn reconcile<K: Declared>(
 }
 
 async fn release(pass: &mut Pass, kept: bool) -> Result<Progress, Error> {
-    let how = if kept { "kept in Vault" } else { "gone from Vault" };
+    let how = if kept {
+        "kept in Vault"
+    } else {
+        "gone from Vault"
+    };
     pass.event(Note::normal("Deleted", how));
     pass.drop_finalizer(words::FINALIZER).await?;
     Ok(Progress::done())
@@ -116,7 +120,9 @@ fn remains<K: Declared>(object: &K, ctx: &Ctx, pass: &Pass) -> Vec<Remains> {
     let derived = ctx
         .connection(own)
         .and_then(|connection| object.unannounced(ctx, &connection, pass.key()));
-    let possible = announced.into_iter().chain(derived.map(|place| (place, None)));
+    let possible = announced
+        .into_iter()
+        .chain(derived.map(|place| (place, None)));
     for (place, hash) in possible {
         if !all.iter().any(|known| known.place.is(&place)) {
             all.push(Remains {
@@ -157,7 +163,8 @@ async fn remove<K: Declared>(
     pass: &mut Pass,
 ) -> Result<(), Stop> {
     let (connection, vault, _) = connected(ctx, &remains.connection, K::DEPENDENT, pass)?;
-    let vault = super::gather::in_own_namespace(&vault, &connection, object.terms().vault_namespace);
+    let vault =
+        super::gather::in_own_namespace(&vault, &connection, object.terms().vault_namespace);
     let header = ctx.header(&connection, &K::kind(&()), pass.key());
     let told = |error: vault_client::Error| {
         if doubts_connection(&error) {
@@ -208,7 +215,10 @@ async fn hand_over<K: Declared>(
         let leftover = Leftover::of_remains(object, remains, ctx);
         cleanup::keep(ctx, &leftover).await?;
     }
-    let places: Vec<_> = left.iter().map(|remains| remains.place.to_string()).collect();
+    let places: Vec<_> = left
+        .iter()
+        .map(|remains| remains.place.to_string())
+        .collect();
     pass.event(Note::warning(
         "DeleteRetryEnqueued",
         format!(
@@ -260,7 +270,10 @@ async fn wait<K: Declared>(
     set.no(conditions::READY, &reason);
     sync.conditions = set.into_parts().0;
     if first {
-        pass.event(Note::normal("Deleting", "what it has in Vault is being removed"));
+        pass.event(Note::normal(
+            "Deleting",
+            "what it has in Vault is being removed",
+        ));
         pass.event(Note::warning("DeleteFailed", message.clone()));
     }
     if age >= STUCK && !was_stuck {

@@ -88,7 +88,7 @@ pub(crate) fn is_silent(ended: &Result<(), Stop>) -> bool {
     match ended {
         Ok(()) | Err(Stop::Blocked { .. }) => false,
         Err(Stop::Again) => true,
-        Err(Stop::Waiting { reason, .. }) => reason.code == STARTING,
+        Err(Stop::Waiting { reason, .. }) => [STARTING, error::THROTTLED].contains(&&*reason.code),
         Err(Stop::Failed(Error::Api(error))) => {
             matches!(error.class(), Class::Stale | Class::Deposed)
         }
@@ -223,9 +223,10 @@ fn recorded<K: Declared>(status: &mut K::Status, applied: &Applied, now: Timesta
     let path = main.place.to_string();
     let same = before.vault_path.as_ref() == Some(&path);
     sync.binding = Some(Binding {
-        bound_at: match same {
-            true => before.bound_at,
-            false => Some(Time(now)),
+        bound_at: if same {
+            before.bound_at
+        } else {
+            Some(Time(now))
         },
         vault_path: Some(path),
         vault_resource_name: Some(main.place.name().to_owned()),
@@ -340,20 +341,14 @@ pub(crate) fn stamp(sync: &mut SyncStatus, now: Timestamp, pass: &Pass) {
 }
 
 /// Events tell of transitions, and of what was written.
-fn tell_events<K: Declared>(
-    before: &K::Status,
-    after: &K::Status,
-    told: &Told<K>,
-    pass: &Pass,
-) {
+fn tell_events<K: Declared>(before: &K::Status, after: &K::Status, told: &Told<K>, pass: &Pass) {
     K::events(before, after, pass);
     let ready = |status: &K::Status| {
         let one = find(&K::sync(status).conditions, conditions::READY).cloned();
         one.map(|one| (one.status, one.reason, one.message))
     };
     let (was, is) = (ready(before), ready(after));
-    let drifted =
-        |status: &K::Status| is_true(&K::sync(status).conditions, conditions::DRIFTED);
+    let drifted = |status: &K::Status| is_true(&K::sync(status).conditions, conditions::DRIFTED);
     if drifted(after) && !drifted(before) {
         let summary = K::sync(after).drift_summary.clone().unwrap_or_default();
         pass.event(Note::warning("DriftDetected", summary));
@@ -361,7 +356,9 @@ fn tell_events<K: Declared>(
     let Some((status, reason, message)) = is else {
         return;
     };
-    let same = was.as_ref().is_some_and(|was| (&was.0, &was.1) == (&status, &reason));
+    let same = was
+        .as_ref()
+        .is_some_and(|was| (&was.0, &was.1) == (&status, &reason));
     if status == "True" && (!same || told.applied.wrote) {
         pass.event(Note::normal("Synced", message));
     } else if status != "True" && !same {
@@ -393,4 +390,3 @@ fn count<K: Declared>(before: &K::Status, after: &K::Status, ctx: &Ctx, pass: &P
     ctx.metrics
         .tenancy(&kind, pass.key(), is(after, reasons::TENANCY_DENIED));
 }
-

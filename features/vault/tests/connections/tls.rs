@@ -116,14 +116,15 @@ impl Listening {
     async fn open(&mut self) -> Result<()> {
         let one = json!({"secret_shares": 1, "secret_threshold": 1});
         let made = eventually("Vault is initialised", async || {
-            let (_, made) = match self.ask(Method::PUT, "sys/init", one.clone()).await {
-                Ok(answer) => answer,
-                Err(_) => return Ok(None),
+            // Before it listens, nobody answers.
+            let Ok((_, made)) = self.ask(Method::PUT, "sys/init", one.clone()).await else {
+                return Ok(None);
             };
             Ok(made["root_token"].is_string().then_some(made))
         })
         .await?;
-        self.root = made["root_token"].as_str().unwrap_or_default().to_owned();
+        let root = made["root_token"].as_str().unwrap_or_default();
+        root.clone_into(&mut self.root);
         let key = json!({"key": made["keys"][0]});
         self.ask(Method::PUT, "sys/unseal", key).await?;
         eventually("Vault is active", async || {

@@ -3,12 +3,13 @@
 use std::os::unix::process::ExitStatusExt;
 use std::time::Duration;
 
+use api::vault::VaultConnection;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, ListParams};
 use testkit::Result;
 use tokio::sync::{Mutex, MutexGuard};
 
-use crate::stories::Site;
+use crate::stories::{Crew, Site};
 
 /// SIGABRT, by which a kill point ends the process.
 const ABORTED: i32 = 6;
@@ -35,10 +36,16 @@ impl Site {
         doomed.await
     }
 
-    /// Waits until it has died, and starts it again as one that lives.
-    pub(crate) async fn revive(&self) -> Result<()> {
+    /// Waits until it has died.
+    pub(crate) async fn died(&self) -> Result<()> {
         let status = self.world.operator().ended(PATIENCE).await?;
         assert_eq!(status.signal(), Some(ABORTED), "{status}");
+        Ok(())
+    }
+
+    /// Waits until it has died, and starts it again as one that lives.
+    pub(crate) async fn revive(&self) -> Result<()> {
+        self.died().await?;
         self.bury().await?;
         let revived = self
             .world
@@ -54,5 +61,15 @@ impl Site {
         let (how, all) = (DeleteParams::default(), ListParams::default());
         leases.delete_collection(&how, &all).await?;
         Ok(())
+    }
+}
+
+impl Crew {
+    /// Takes the crew's connection out of the world, whose operator would else write about it
+    /// whenever it starts.
+    pub(crate) async fn leave(self) -> Result<()> {
+        let cluster = self.cluster();
+        cluster.delete::<VaultConnection>(&self.connection).await?;
+        cluster.gone::<VaultConnection>(&self.connection).await
     }
 }

@@ -1,12 +1,9 @@
 //! What a role in Vault tells us.
 
-use std::collections::BTreeSet;
-
 use api::vault::RoleFamily;
 use serde_json::{Map, Value};
 
-use super::{Canonical, Payload};
-use crate::pairs::Product;
+use super::Payload;
 
 /// The family of a role, by what only roles for JWTs say.
 pub(crate) fn family(live: &Map<String, Value>) -> RoleFamily {
@@ -30,28 +27,4 @@ pub(crate) fn not_echoed(sent: &Payload, live: &Map<String, Value>) -> Vec<Strin
         .keys()
         .filter(|field| !live.contains_key(**field));
     lost.map(|field| (*field).to_owned()).collect()
-}
-
-/// Whom a role of the kubernetes family admits.
-///
-/// None where that is no product: the role has a selector, or lists that nobody can read.
-pub(crate) fn product(live: &Map<String, Value>) -> Option<Product> {
-    let held = Canonical::of_live(RoleFamily::Kubernetes, live);
-    let names = |field| -> Option<BTreeSet<String>> {
-        let listed = held.fields().get(field)?.as_array()?;
-        listed
-            .iter()
-            .map(|name| name.as_str().map(str::to_owned))
-            .collect()
-    };
-    if held
-        .fields()
-        .contains_key("bound_service_account_namespace_selector")
-    {
-        return None;
-    }
-    Some(Product {
-        names: names("bound_service_account_names")?,
-        namespaces: names("bound_service_account_namespaces")?,
-    })
 }

@@ -43,13 +43,6 @@ fn a_role_of_the_predecessor_is_what_we_would_write() {
     assert_eq!(not_echoed(&payload, &swapped()), Vec::<String>::new());
     assert_eq!(marker(&swapped()), None);
     assert_eq!(family(&swapped()), Kubernetes);
-    let wide = json!({
-        "bound_service_account_names": ["a", "b"],
-        "bound_service_account_namespaces": ["ns1", "ns2"],
-        "bound_service_account_namespace_selector": "",
-    });
-    let product = product(&map(wide)).unwrap();
-    assert_eq!(Subjects::Accounts(product), accounts("a b", "ns1 ns2"));
 }
 
 #[rstest]
@@ -122,14 +115,6 @@ fn fields_that_the_server_dropped(#[case] answer: Value, #[case] dropped: Vec<&s
     }));
     echoed.extend(map(answer));
     assert_eq!(not_echoed(&payload, &echoed), dropped);
-}
-
-#[rstest]
-#[case::with_a_selector(json!({"bound_service_account_names": ["a"], "bound_service_account_namespaces": ["n"], "bound_service_account_namespace_selector": "{}"}))]
-#[case::without_namespaces(json!({"bound_service_account_names": ["a"], "bound_service_account_namespaces": null}))]
-#[case::of_another_family(json!({"bound_subject": "x"}))]
-fn what_is_no_product(#[case] answer: Value) {
-    assert_eq!(product(&map(answer)), None);
 }
 
 fn any_life() -> impl Strategy<Value = Option<u64>> {
@@ -264,12 +249,5 @@ proptest! {
             prop_assert!(fields[field].as_u64().is_some_and(|life| life <= cap));
         }
         prop_assert_ne!(&fields["token_max_ttl"], &json!(0));
-    }
-
-    #[test]
-    fn a_product_is_read_back(names in collection::btree_set("[a-d]", 1..4), namespaces in collection::btree_set("[a-d]", 1..4)) {
-        let product = Product { names, namespaces };
-        let payload = sent(&spec(json!({})), &Subjects::Accounts(product.clone()), "");
-        prop_assert_eq!(super::super::product(&answered(&payload, false, false)), Some(product));
     }
 }

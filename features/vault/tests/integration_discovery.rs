@@ -1,0 +1,138 @@
+//! What is in Vault and nobody declares.
+
+mod stories;
+
+use api::vault::{VaultConnection, VaultPolicy, VaultRole, names as words, reasons};
+use kube::api::Api;
+use reqwest::Method;
+use serde_json::{Value, json};
+use stories::{Crew, Plan, annotate, change_object, event, is_annotated, tell};
+use testkit::fault_proxy::Rule;
+use testkit::{Result, eventually, is};
+
+const WORLD: Plan = Plan {
+    pace: 60,
+    args: &["--vault-min-scan-interval=1s"],
+};
+
+fn discovery(more: Value) -> Value {
+    let mut discovery = json!({"enabled": true, "interval": "5m"});
+    for (field, value) in more.as_object().into_iter().flatten() {
+        discovery[field] = value.clone();
+    }
+    json!({"discovery": discovery})
+}
+
+/// The names found, once a scan has come to an end that `fits`.
+async fn found(crew: &Crew, fits: impl Fn(&[String]) -> bool) -> Result<Vec<String>> {
+    eventually("a scan that fits", async || {
+        let connections = Api::<VaultConnection>::all(crew.client());
+        let connection = connections.get(&crew.connection).await?;
+        let scan = connection.status.and_then(|status| status.discovery_status);
+        let names: Option<Vec<String>> = scan.map(|scan| {
+            let found = scan.discovered_resources.into_iter();
+            found.filter_map(|one| one.name).collect()
+        });
+        Ok(names.filter(|names| fits(names)))
+    })
+    .await
+}
+
+#[test]
+fn only_what_fits_the_patterns_is_found_and_a_failed_scan_keeps_it() -> Result<()> {
+    tell(WORLD, async |site| {
+        let text = "path \"secret/data/x\" { capabilities = [\"read\"] }";
+        for name in ["app-one", "app-two", "other"] {
+            site.write_policy(name, text).await?;
+        }
+        let patterns = json!({"policyPatterns": ["app-*"], "rolePatterns": ["none-*"]});
+        let crew = site.crew_with(discovery(patterns)).await?;
+        let mut names = found(&crew, |names| !names.is_empty()).await?;
+        names.sort();
+        assert_eq!(names, ["app-one", "app-two"]);
+        event(&crew.cluster(), &crew.connection, "DiscoveryScanComplete").await?;
+
+        crew.proxy
+            .rule(Rule::on(Method::from_bytes(b"LIST")?, "/v1/sys/policies/*").reset());
+        eventually("a scan fails", async || {
+            let labels = [("connection", &*crew.connection), ("result", "failure")];
+            let failed = site.metric("discovery_scans_total", &labels).await?;
+            Ok((failed > 0.0).then_some(()))
+        })
+        .await?;
+        assert_eq!(found(&crew, |_| true).await?.len(), 2);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_is_found_becomes_objects_that_wait_for_a_person_and_change_nothing() -> Result<()> {
+    tell(WORLD, async |site| {
+        let text = "# by hand\npath \"secret/data/legacy/*\" {\n  capabilities = [\"read\"]\n}\n";
+        site.write_policy("legacy-app", text).await?;
+        let crew = site.crew_with(json!({})).await?;
+        let auto = json!({
+            "policyPatterns": ["legacy-*"],
+            "rolePatterns": ["none-*"],
+            "autoCreateCRs": true,
+            "targetNamespace": crew.name(),
+        });
+        let change = json!({"spec": discovery(auto)});
+        change_object::<VaultConnection>(&crew.cluster(), &crew.connection, &change).await?;
+        let pending = crew
+            .until::<VaultPolicy>("legacy-app", is("Ready", reasons::DISCOVERY_PENDING))
+            .await?;
+        let spec = &pending.spec.policy;
+        assert_eq!(spec.external_name.as_deref(), Some("legacy-app"));
+        assert_eq!(spec.rules.len(), 1);
+        assert_eq!(spec.rules[0].path, "secret/data/legacy/*");
+        for annotation in [words::ADOPT, words::DISCOVERED_AT, words::DISCOVERED_FROM] {
+            assert!(is_annotated(&pending, annotation), "{annotation}");
+        }
+        // Passes over it, asked for one by one, leave Vault as it is.
+        for n in 0..5 {
+            let value = n.to_string();
+            annotate::<VaultPolicy>(&crew, "legacy-app", "poke", Some(&value)).await?;
+        }
+        assert_eq!(site.policy("legacy-app").await?.as_deref(), Some(text));
+        assert_eq!(crew.writes(), 0);
+
+        annotate::<VaultPolicy>(&crew, "legacy-app", words::DISCOVERY_PENDING, None).await?;
+        crew.until::<VaultPolicy>("legacy-app", is("Ready", "Succeeded"))
+            .await?;
+        let now = site.policy("legacy-app").await?.unwrap_or_default();
+        assert!(now.contains("# managed-by: vault-access-operator"), "{now}");
+        Ok(())
+    })
+}
+
+#[test]
+fn a_role_that_is_found_names_its_accounts_and_policies() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew_with(json!({})).await?;
+        let name = crew.own("ci");
+        site.put(
+            &format!("auth/kubernetes/role/{name}"),
+            json!({
+                "bound_service_account_names": ["builder"],
+                "bound_service_account_namespaces": [crew.name()],
+                "token_policies": ["default"],
+            }),
+        )
+        .await?;
+        let auto = json!({
+            "policyPatterns": ["none-*"],
+            "rolePatterns": [format!("{}*", crew.name())],
+            "autoCreateCRs": true,
+            "targetNamespace": crew.name(),
+        });
+        let change = json!({"spec": discovery(auto)});
+        change_object::<VaultConnection>(&crew.cluster(), &crew.connection, &change).await?;
+        let role = crew
+            .until::<VaultRole>(&name, is("Ready", reasons::DISCOVERY_PENDING))
+            .await?;
+        assert_eq!(role.spec.service_accounts, ["builder"]);
+        assert_eq!(role.spec.role.policies[0].name, "default");
+        Ok(())
+    })
+}
