@@ -30,8 +30,10 @@ impl Up {
             .stdout(Stdio::piped());
         let mut up = Self(command.spawn().expect("xtask starts"));
         let stdout = up.0.stdout.take().expect("stdout is piped");
-        let first = BufReader::new(stdout).lines().next();
-        assert!(first.is_some(), "up ended before it showed anything");
+        let mut lines = BufReader::new(stdout).lines();
+        assert!(lines.next().is_some(), "up ended before it showed anything");
+        // It goes on showing: a reader that has gone would end it.
+        std::thread::spawn(move || lines.for_each(drop));
         up
     }
 

@@ -24,7 +24,7 @@ const WORLD: Plan = Plan {
 #[case::after_the_marker("kv-after-mark")]
 fn a_crash_while_sowing_sows_once(#[case] point: &str) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let crew = seeds::crew(site, json!({})).await?;
         site.doom(point).await?;
         crew.sow("a", json!({})).await?;
@@ -54,7 +54,7 @@ fn a_crash_while_sowing_sows_once(#[case] point: &str) -> Result<()> {
 #[case::after_the_delete("kv-after-delete")]
 fn a_crash_at_the_end_leaves_nothing(#[case] point: &str) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let crew = seeds::crew(site, json!({})).await?;
         crew.sow("a", json!({})).await?;
         crew.grown("a").await?;
@@ -73,7 +73,7 @@ fn a_crash_at_the_end_leaves_nothing(#[case] point: &str) -> Result<()> {
 #[test]
 fn a_crash_while_sowing_again_sows_again_once() -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let crew = seeds::crew(site, json!({})).await?;
         crew.sow("a", json!({"reseedDeleted": true})).await?;
         crew.grown("a").await?;

@@ -232,31 +232,31 @@ impl Tale {
     }
 }
 
+// A policy gets its finalizer and its record. A role gets finalizer, intent and record; its policy,
+// which names its roles, is written some time between.
 #[rstest]
-#[case::before_a_policy_is_held(Policy, "before-write#2", Untouched)]
-#[case::after_a_policy_is_held(Policy, "after-write#2", Held)]
-#[case::before_a_policy_is_written(Policy, "vault-before-write", Held)]
-#[case::after_a_policy_is_written(Policy, "vault-after-write", Written)]
-#[case::before_a_policy_is_recorded(Policy, "before-write#3", Written)]
-#[case::after_a_policy_is_recorded(Policy, "after-write#3", Recorded)]
-#[case::before_a_role_is_announced(Role, "before-write#3", Held)]
-#[case::after_a_role_is_announced(Role, "after-write#3", Announced)]
-#[case::before_a_role_is_written(Role, "vault-before-write", Announced)]
-#[case::after_a_role_is_written(Role, "vault-after-write", Written)]
-#[case::before_a_role_is_recorded(Role, "before-write#4", Written)]
-#[case::after_a_role_is_recorded(Role, "after-write#4", Recorded)]
+#[case::before_a_policy_is_held(Policy, "before-write#2", &[Untouched])]
+#[case::after_a_policy_is_held(Policy, "after-write#2", &[Held])]
+#[case::before_a_policy_is_written(Policy, "vault-before-write", &[Held])]
+#[case::after_a_policy_is_written(Policy, "vault-after-write", &[Written])]
+#[case::before_a_policy_is_recorded(Policy, "before-write#3", &[Written])]
+#[case::after_a_policy_is_recorded(Policy, "after-write#3", &[Recorded])]
+#[case::before_a_role_is_announced(Role, "before-write#3", &[Untouched, Held])]
+#[case::before_a_role_is_written(Role, "vault-before-write", &[Announced])]
+#[case::after_a_role_is_written(Role, "vault-after-write", &[Written])]
 fn a_crash_on_the_way_writes_once(
     #[case] what: What,
     #[case] point: &str,
-    #[case] stage: Stage,
+    #[case] stages: &[Stage],
 ) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
         tale.doom(point).await?;
         tale.declare().await?;
         site.died().await?;
-        assert_eq!(tale.stage().await?, stage);
+        let stage = tale.stage().await?;
+        assert!(stages.contains(&stage), "{stage:?}");
         site.revive().await?;
 
         tale.ready().await?;
@@ -281,7 +281,7 @@ fn a_crash_at_the_end_leaves_nothing(
     #[case] left: usize,
 ) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
         tale.declare().await?;
         tale.ready().await?;
@@ -302,7 +302,7 @@ fn a_crash_at_the_end_leaves_nothing(
 #[case::role(Role)]
 fn what_a_crash_left_unrecorded_goes_with_its_object(#[case] what: What) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
         tale.doom("vault-after-write").await?;
         tale.declare().await?;
@@ -323,7 +323,7 @@ fn what_a_crash_left_unrecorded_goes_with_its_object(#[case] what: What) -> Resu
 #[case::role(Role)]
 fn an_edit_that_a_crash_left_unrecorded_is_recorded_as_found(#[case] what: What) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
         tale.declare().await?;
         tale.ready().await?;
@@ -349,7 +349,7 @@ fn a_write_whose_answer_is_lost_is_recorded_without_a_second(
     #[case] method: Method,
 ) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
         tale.lose(method);
         tale.declare().await?;
@@ -367,7 +367,7 @@ fn a_write_whose_answer_is_lost_is_recorded_without_a_second(
 #[case::role(Role)]
 fn a_delete_whose_answer_is_lost_is_not_repeated(#[case] what: What) -> Result<()> {
     tell(WORLD, async |site| {
-        let _turn = crashes::turn().await;
+        let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
         tale.declare().await?;
         tale.ready().await?;

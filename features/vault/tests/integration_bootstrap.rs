@@ -139,7 +139,7 @@ fn an_empty_vault_is_prepared_once_and_the_token_revoked() -> Result<()> {
         crew.declare::<VaultPolicy>("app", policy).await?;
         crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
             .await?;
-        looks(first.proxy, 3).await?;
+        looks(&[first.proxy], 3).await?;
         assert_eq!(first.effects(), [1, 1, 1, 1, 1]);
         Ok(())
     })
@@ -165,7 +165,7 @@ fn while_the_test_login_fails_the_token_lives_and_a_right_host_completes() -> Re
                 .await?
                 .contains(&"K8sAuthTestFailed".to_owned())
         );
-        looks(first.proxy, 2).await?;
+        looks(&[first.proxy], 2).await?;
         assert!(lives(first.vault, &first.token.token).await?);
         assert_eq!(first.effects()[4], 0);
 

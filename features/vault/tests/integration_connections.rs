@@ -151,7 +151,7 @@ fn vault_is_looked_at_once_in_the_interval_it_was_given() -> Result<()> {
         let clock = RealClock::new();
         let mut seen = Vec::new();
         for _ in 0..5 {
-            connections::looks(crew.proxy, 1).await?;
+            connections::looks(&[crew.proxy], 1).await?;
             seen.push(clock.elapsed().as_secs_f64());
         }
         for apart in seen.windows(2).map(|pair| pair[1] - pair[0]) {
@@ -195,7 +195,7 @@ fn a_server_without_namespaces_is_asked_for_its_health_and_nothing_else() -> Res
                 .await?;
             crew.until::<VaultRole>(&r, is("Ready", "ConnectionNotReady"))
                 .await?;
-            connections::looks(proxy, 2).await?;
+            connections::looks(&[proxy], 2).await?;
             let mut asked = proxy.requests();
             asked.retain(|one| one.path != "/v1/sys/health");
             assert_eq!(asked, vec![]);

@@ -171,7 +171,7 @@ fn a_replaced_token_is_used_within_the_interval_and_the_old_one_no_more() -> Res
             .await?;
         crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
             .await?;
-        looks(crew.proxy, 2).await?;
+        looks(&[crew.proxy], 2).await?;
         assert_eq!(uses(site, &old.accessor).await?, of_old);
         // Ours is not to revoke it: it was given to us.
         assert!(of_old > 0 && lives(site.world.vault(), &old.token).await?);

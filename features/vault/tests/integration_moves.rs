@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use stories::{Crew, Plan, Site, admits, annotate, event, reader, rule, said, tell};
 use testkit::fault_proxy::Rule;
-use testkit::{Result, eventually, is};
+use testkit::{Result, eventually, holds, is};
 
 /// A minute passes in a second.
 const WORLD: Plan = Plan {
@@ -218,6 +218,7 @@ fn an_older_name_that_the_predecessor_recorded_moves() -> Result<()> {
         let mut object: Value = serde_json::from_str(manifest.trim_start_matches("---"))?;
         object["metadata"]["annotations"] = json!({PAUSED: "true"});
         crew.apply(&object.to_string()).await?;
+        crew.until::<VaultPolicy>("app", holds("Paused")).await?;
         let record = json!({
             "phase": "Active", "vaultName": old, "managed": true, "rulesCount": 1,
             "lastAppliedHash": format!("{:x}", Sha256::digest(&text)),

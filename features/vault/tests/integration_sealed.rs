@@ -110,9 +110,8 @@ fn by_whatever_way_nobody_logs_in_to_a_sealed_vault_and_all_go_on_when_it_is_uns
             is_sealed(crew).await?;
         }
         let before: Vec<_> = crews.iter().map(logins).collect();
-        for crew in &crews {
-            looks(crew.proxy, 1).await?;
-        }
+        let proxies: Vec<_> = crews.iter().map(|crew| crew.proxy).collect();
+        looks(&proxies, 1).await?;
         let after: Vec<_> = crews.iter().map(logins).collect();
         assert_eq!(after, before, "with a token that was good before");
 
@@ -121,8 +120,8 @@ fn by_whatever_way_nobody_logs_in_to_a_sealed_vault_and_all_go_on_when_it_is_uns
         operator.terminate(Duration::from_secs(25)).await?;
         let before: Vec<_> = crews.iter().map(logins).collect();
         operator.restart(|_| {}).await?;
+        looks(&proxies, 2).await?;
         for crew in &crews {
-            looks(crew.proxy, 2).await?;
             is_sealed(crew).await?;
         }
         let after: Vec<_> = crews.iter().map(logins).collect();
@@ -169,7 +168,7 @@ async fn succeeded_by(other: &Operator, crew: &Crew, each: usize) -> Result<()> 
     })
     .await?;
     // What it does about all that comes right behind; the connection's next look is later.
-    looks(crew.proxy, 2).await?;
+    looks(&[crew.proxy], 2).await?;
     assert_eq!(crew.writes(), writes);
     // A login of its own is told of in the status of the connection.
     let mut written = crew.kubernetes_writes(mark).await?;

@@ -113,12 +113,15 @@ pub(crate) async fn gauge(site: &Site, name: &str, connection: &str) -> Result<O
     Ok(values.next().and_then(|value| value.parse().ok()))
 }
 
-/// Waits until Vault has been asked for its health `times` more through this proxy.
-pub(crate) async fn looks(proxy: &FaultProxy, times: usize) -> Result<()> {
-    let count = || proxy.count(Method::GET, "/v1/sys/health");
-    let before = count();
+/// Waits until Vault has been asked for its health `times` more through each of these proxies.
+pub(crate) async fn looks(proxies: &[&FaultProxy], times: usize) -> Result<()> {
+    let count = |proxy: &FaultProxy| proxy.count(Method::GET, "/v1/sys/health");
+    let wanted: Vec<_> = proxies.iter().map(|proxy| count(proxy) + times).collect();
     eventually("Vault is looked at again", async || {
-        Ok((count() >= before + times).then_some(()))
+        let mut pairs = proxies.iter().zip(&wanted);
+        Ok(pairs
+            .all(|(proxy, wanted)| count(proxy) >= *wanted)
+            .then_some(()))
     })
     .await
 }

@@ -18,9 +18,13 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// A world has one operator: stories in which it dies are told one after another.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// This story's turn.
-pub(crate) async fn turn() -> MutexGuard<'static, ()> {
-    TURN.lock().await
+/// This story's turn. A story that failed may have left a dead operator to the next.
+pub(crate) async fn turn(site: &Site) -> Result<MutexGuard<'static, ()>> {
+    let turn = TURN.lock().await;
+    if site.world.operator().exit_status().is_some() {
+        site.start_living().await?;
+    }
+    Ok(turn)
 }
 
 impl Site {
@@ -46,12 +50,16 @@ impl Site {
     /// Waits until it has died, and starts it again as one that lives.
     pub(crate) async fn revive(&self) -> Result<()> {
         self.died().await?;
+        self.start_living().await
+    }
+
+    async fn start_living(&self) -> Result<()> {
         self.bury().await?;
-        let revived = self
+        let living = self
             .world
             .operator()
             .restart(|options| options.kill_point = None);
-        revived.await
+        living.await
     }
 
     /// Ends a dead operator's leadership at once, so that a story need not wait until it runs out.
