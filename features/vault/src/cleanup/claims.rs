@@ -9,7 +9,7 @@ use kernel::{ObjectKey, find, is_true};
 use super::leftover::{Site, namespace, same_address};
 use crate::names;
 use crate::place::Place;
-use crate::sync::Declared;
+use crate::sync::{Declared, Kept};
 
 /// Stands for the namespace of what is cluster-wide, in derived names.
 const NOBODY: &str = "_";
@@ -141,7 +141,7 @@ fn records<K: Claims>(object: &K, place: &Place, spot: &Spot<'_>, known: &Known<
         named.is_some_and(|named| named.is(place))
     };
     let status = object.status();
-    let sync = K::sync(&status);
+    let sync = status.sync();
     let recorded = K::records(&status);
     let announced = sync.intent.as_ref();
     let announced = announced.and_then(|intent| intent.vault_path.as_deref());
@@ -193,7 +193,7 @@ fn is_part(place: &Place, whole: &Place) -> bool {
 /// Whether the status is about the spec as it is.
 fn is_synced<K: Claims>(object: &K) -> bool {
     let status = object.status();
-    let all = &K::sync(&status).conditions;
+    let all = &status.sync().conditions;
     let seen = find(all, conditions::SYNCED).and_then(|one| one.observed_generation);
     is_true(all, conditions::SYNCED) && seen == object.meta().generation
 }

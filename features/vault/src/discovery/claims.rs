@@ -14,7 +14,7 @@ use crate::ctx::Ctx;
 use crate::links::Dependent;
 use crate::names;
 use crate::place::Place;
-use crate::sync::Declared;
+use crate::sync::{Declared, Kept};
 
 /// Between a cluster role's name and the namespace that a part of it is for.
 const PART: &str = "__";
@@ -124,7 +124,7 @@ impl Claims {
             way.is_some_and(|way| Realm::new(&way.connection, terms.vault_namespace) == self.realm)
         };
         let status = object.status();
-        let sync = K::sync(&status);
+        let sync = status.sync();
         let had = K::records(&status).into_iter();
         let had: Vec<Place> = had
             .filter(|record| is_here(record.connection.as_deref()))

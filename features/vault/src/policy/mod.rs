@@ -18,7 +18,7 @@ use crate::ctx::Ctx;
 use crate::links::Dependent;
 use crate::names;
 use crate::place::Place;
-use crate::sync::{Applied, Declared, Desired, Ground, Record, Stop, Terms};
+use crate::sync::{Applied, Declared, Desired, Ground, Kept, Record, Stop, Terms};
 use crate::tenancy::own_boundary;
 
 /// An earlier name is kept at least and at most this long, unless the connection says otherwise.
@@ -28,6 +28,16 @@ const GRACE: (Duration, Duration) = (Duration::from_secs(3600), Duration::from_s
 pub(crate) struct Extra {
     rules: i64,
     used_by: Vec<String>,
+}
+
+impl Kept for PolicyStatus {
+    fn sync(&self) -> &SyncStatus {
+        &self.sync
+    }
+
+    fn sync_mut(&mut self) -> &mut SyncStatus {
+        &mut self.sync
+    }
 }
 
 impl Declared for VaultPolicy {
@@ -41,14 +51,6 @@ impl Declared for VaultPolicy {
 
     fn status(&self) -> PolicyStatus {
         self.status.clone().unwrap_or_default()
-    }
-
-    fn sync(status: &PolicyStatus) -> &SyncStatus {
-        &status.sync
-    }
-
-    fn sync_mut(status: &mut PolicyStatus) -> &mut SyncStatus {
-        &mut status.sync
     }
 
     fn records(status: &PolicyStatus) -> Vec<Record> {
@@ -104,14 +106,6 @@ impl Declared for VaultClusterPolicy {
 
     fn status(&self) -> PolicyStatus {
         self.status.clone().unwrap_or_default()
-    }
-
-    fn sync(status: &PolicyStatus) -> &SyncStatus {
-        &status.sync
-    }
-
-    fn sync_mut(status: &mut PolicyStatus) -> &mut SyncStatus {
-        &mut status.sync
     }
 
     fn records(status: &PolicyStatus) -> Vec<Record> {

@@ -19,7 +19,7 @@ use crate::ctx::Ctx;
 use crate::links::Dependent;
 use crate::names::{self, RoleMount};
 use crate::place::{Place, Wanted};
-use crate::sync::{Applied, Declared, Desired, Ground, Record, Stop, Target, Terms};
+use crate::sync::{Applied, Declared, Desired, Ground, Kept, Record, Stop, Target, Terms};
 use crate::tenancy;
 
 use policies::Resolved;
@@ -34,6 +34,16 @@ pub(crate) struct Extra {
     pub(crate) admitted: Admitted,
 }
 
+impl Kept for RoleStatus {
+    fn sync(&self) -> &SyncStatus {
+        &self.sync
+    }
+
+    fn sync_mut(&mut self) -> &mut SyncStatus {
+        &mut self.sync
+    }
+}
+
 impl Declared for VaultRole {
     type Status = RoleStatus;
     type Extra = Extra;
@@ -45,14 +55,6 @@ impl Declared for VaultRole {
 
     fn status(&self) -> RoleStatus {
         self.status.clone().unwrap_or_default()
-    }
-
-    fn sync(status: &RoleStatus) -> &SyncStatus {
-        &status.sync
-    }
-
-    fn sync_mut(status: &mut RoleStatus) -> &mut SyncStatus {
-        &mut status.sync
     }
 
     fn records(status: &RoleStatus) -> Vec<Record> {
@@ -102,14 +104,6 @@ impl Declared for VaultClusterRole {
 
     fn status(&self) -> RoleStatus {
         self.status.clone().unwrap_or_default()
-    }
-
-    fn sync(status: &RoleStatus) -> &SyncStatus {
-        &status.sync
-    }
-
-    fn sync_mut(status: &mut RoleStatus) -> &mut SyncStatus {
-        &mut status.sync
     }
 
     fn records(status: &RoleStatus) -> Vec<Record> {

@@ -10,7 +10,7 @@ use kernel::Reason;
 use super::gather::{Ground, Target};
 use super::moves;
 use super::plan::{Cause, Step};
-use super::{Declared, Desired, Error, Record, Stop};
+use super::{Declared, Desired, Error, Kept, Record, Stop};
 use crate::cleanup::{self, Leftover};
 use crate::ctx::Ctx;
 use crate::owner::{self, Ownership};
@@ -213,7 +213,7 @@ async fn announce<K: Declared>(
         return Ok(Announced::Later);
     }
     let mut status = status.clone();
-    let sync = K::sync_mut(&mut status);
+    let sync = status.sync_mut();
     sync.phase = Some(Phase::Syncing);
     sync.intent = Some(intent);
     match pass.write_intent(&status).await.map_err(Error::from)? {
@@ -234,7 +234,7 @@ async fn announce_drop<K: Declared>(
         return Ok(());
     };
     let mut status = status.clone();
-    let sync = K::sync_mut(&mut status);
+    let sync = status.sync_mut();
     sync.phase = Some(Phase::Syncing);
     sync.intent = Some(Intent {
         vault_path: Some(base.place.to_string()),
@@ -265,10 +265,10 @@ async fn leave_first<K: Declared>(
     }
     let mut status = object.status();
     let until = ground.now + grace(object, ground, ctx);
-    let previous = &K::sync(&status).previous_names;
+    let previous = &status.sync().previous_names;
     let kept = moves::kept(previous, records, &targets, &ground.connection_name, until);
     K::forget_places(&mut status);
-    K::sync_mut(&mut status).previous_names = kept;
+    status.sync_mut().previous_names = kept;
     match pass.write_intent(&status).await.map_err(Error::from)? {
         Recorded::Now => Err(Stop::Again),
         Recorded::Already => Ok(()),
@@ -379,7 +379,7 @@ async fn leave_behind<K: Declared>(
     applied: &mut Applied,
 ) -> Result<(), Stop> {
     let status = object.status();
-    let previous = &K::sync(&status).previous_names;
+    let previous = &status.sync().previous_names;
     let targets: Vec<&Target> = desired.targets.iter().collect();
     let left = moves::left(records, elsewhere, &targets);
     for record in &left.dropped {

@@ -15,7 +15,7 @@ use kernel::{ObjectKey, Reason, find};
 use vault_client::{Client, Health};
 
 use super::status::STARTING;
-use super::{Declared, Desired, Error, Stop};
+use super::{Declared, Desired, Error, Kept, Stop};
 use crate::ctx::Ctx;
 use crate::language::text::Header;
 use crate::links::{Dependent, TurnedAway};
@@ -125,7 +125,7 @@ pub(super) fn ground<K: Declared>(object: &K, ctx: &Ctx, pass: &Pass) -> Result<
     let vault = in_own_namespace(&vault, &connection, terms.vault_namespace);
     let asked = terms.conflict == ConflictPolicy::Adopt || says(words::ADOPT);
     let status = object.status();
-    let sync = K::sync(&status);
+    let sync = status.sync();
     let defaults = connection.spec.defaults.as_ref();
     let namespace = pass.key().namespace.as_deref();
     let mut ground = Ground {

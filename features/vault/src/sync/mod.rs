@@ -71,18 +71,22 @@ pub(crate) struct Desired<E> {
     pub(crate) extra: E,
 }
 
+/// A status with the part that all kinds have.
+pub(crate) trait Kept {
+    fn sync(&self) -> &SyncStatus;
+    fn sync_mut(&mut self) -> &mut SyncStatus;
+}
+
 /// A kind that stands for policies or roles in Vault.
 pub(crate) trait Declared:
     Resource<DynamicType = (), Scope: InNamespace> + DeserializeOwned + Send + Sync + 'static
 {
-    type Status: Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync;
+    type Status: Kept + Serialize + DeserializeOwned + Clone + PartialEq + Send + Sync;
     type Extra: Send + Sync;
     const DEPENDENT: Dependent;
 
     fn terms(&self) -> Terms<'_>;
     fn status(&self) -> Self::Status;
-    fn sync(status: &Self::Status) -> &SyncStatus;
-    fn sync_mut(status: &mut Self::Status) -> &mut SyncStatus;
 
     /// The places that its status remembers, but for earlier ones that are only kept.
     fn records(status: &Self::Status) -> Vec<Record>;

@@ -11,7 +11,7 @@ use kernel::{Conditions, Progress, Reason, cap, find};
 use super::apply::foreign_left;
 use super::gather::connected;
 use super::status::{STARTING, failure, stamp};
-use super::{Declared, Error, Stop, doubts_connection};
+use super::{Declared, Error, Kept, Stop, doubts_connection};
 use crate::cleanup::{self, Leftover};
 use crate::ctx::Ctx;
 use crate::owner::{self, Ownership};
@@ -87,7 +87,7 @@ async fn release(pass: &mut Pass, kept: bool) -> Result<Progress, Error> {
 /// Every place that may hold something of the object's.
 fn remains<K: Declared>(object: &K, ctx: &Ctx, pass: &Pass) -> Vec<Remains> {
     let status = object.status();
-    let sync = K::sync(&status);
+    let sync = status.sync();
     let own = object.terms().connection;
     let mut all: Vec<Remains> = K::records(&status)
         .into_iter()
@@ -251,7 +251,7 @@ async fn wait<K: Declared>(
     let now: Timestamp = ctx.now();
     let before = object.status();
     let mut after = before.clone();
-    let sync = K::sync_mut(&mut after);
+    let sync = after.sync_mut();
     let mut set = Conditions::new(&sync.conditions, object.meta().generation, now);
     let first = sync.phase != Some(Phase::Deleting);
     let was_stuck = find(&sync.conditions, conditions::DELETING)
@@ -280,7 +280,7 @@ async fn wait<K: Declared>(
         pass.event(Note::warning("DeletionStuck", message));
     }
     if after != before {
-        stamp(K::sync_mut(&mut after), now, pass);
+        stamp(after.sync_mut(), now, pass);
         pass.write_status(&after).await?;
     }
     let retry = pass.retry_in().min(ctx.settings.error_interval);

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::{Class, Conditions, Progress, Reason, cap, find, is_true};
 
 use super::apply::{Applied, rename_pending};
-use super::{Declared, Desired, Error, Stop, error};
+use super::{Declared, Desired, Error, Kept, Stop, error};
 use crate::ctx::Ctx;
 
 /// Said by nobody: the connection's first pass is still to come.
@@ -64,13 +64,13 @@ pub(super) async fn write<K: Declared>(
     count::<K>(&before, &after, ctx, pass);
     if failed || after != before {
         if told.plan.is_some() {
-            K::sync_mut(&mut after).last_reconcile_id = Some(pass.id().to_owned());
+            after.sync_mut().last_reconcile_id = Some(pass.id().to_owned());
         } else {
-            stamp(K::sync_mut(&mut after), now, pass);
+            stamp(after.sync_mut(), now, pass);
         }
         pass.write_status(&after).await?;
     }
-    let open = K::sync(&after).intent.is_some();
+    let open = after.sync().intent.is_some();
     match ended {
         Ok(()) if open || told.applied.more => Ok(Progress::Again),
         Ok(()) => Ok(told.desired.and_then(|desired| desired.lacks).map_or(
@@ -105,15 +105,15 @@ fn said<K: Declared>(
     now: Timestamp,
     pass: &Pass,
 ) -> bool {
-    let sync = K::sync(status).clone();
+    let sync = status.sync().clone();
     let mut set = Conditions::new(&sync.conditions, object.meta().generation, now);
     if let Some(plan) = &told.plan {
-        dry_run(K::sync_mut(status), &mut set, plan);
-        K::sync_mut(status).conditions = set.into_parts().0;
+        dry_run(status.sync_mut(), &mut set, plan);
+        status.sync_mut().conditions = set.into_parts().0;
         return false;
     }
     if told.mode.is_some() {
-        K::sync_mut(status).effective_drift_mode = told.mode;
+        status.sync_mut().effective_drift_mode = told.mode;
     }
     if is_true(&sync.conditions, conditions::DRY_RUN) {
         set.no(
@@ -124,7 +124,7 @@ fn said<K: Declared>(
     let failed = match ended {
         Ok(()) if told.applied.more => {
             recorded::<K>(status, &told.applied, now);
-            K::sync_mut(status).intent = None; // what it announced is on record now
+            status.sync_mut().intent = None; // what it announced is on record now
             false
         }
         Ok(()) => {
@@ -134,11 +134,11 @@ fn said<K: Declared>(
         }
         Err(stop) => {
             recorded::<K>(status, &told.applied, now);
-            drifted(K::sync_mut(status), &told.applied, &mut set, now);
-            stopped(K::sync_mut(status), stop, &mut set, now, pass)
+            drifted(status.sync_mut(), &told.applied, &mut set, now);
+            stopped(status.sync_mut(), stop, &mut set, now, pass)
         }
     };
-    K::sync_mut(status).conditions = set.into_parts().0;
+    status.sync_mut().conditions = set.into_parts().0;
     failed
 }
 
@@ -169,7 +169,7 @@ fn succeeded<K: Declared>(
     let applied = &told.applied;
     recorded::<K>(status, applied, now);
     K::tell(status, desired, applied, set);
-    let sync = K::sync_mut(status);
+    let sync = status.sync_mut();
     drifted(sync, applied, set, now);
     sync.retry_count = None;
     sync.next_retry_at = None;
@@ -218,7 +218,7 @@ fn recorded<K: Declared>(status: &mut K::Status, applied: &Applied, now: Timesta
     let Some(main) = applied.records.iter().find(|record| record.slot.is_none()) else {
         return;
     };
-    let sync = K::sync_mut(status);
+    let sync = status.sync_mut();
     let before = sync.binding.take().unwrap_or_default();
     let path = main.place.to_string();
     let same = before.vault_path.as_ref() == Some(&path);
@@ -344,13 +344,13 @@ pub(crate) fn stamp(sync: &mut SyncStatus, now: Timestamp, pass: &Pass) {
 fn tell_events<K: Declared>(before: &K::Status, after: &K::Status, told: &Told<K>, pass: &Pass) {
     K::events(before, after, pass);
     let ready = |status: &K::Status| {
-        let one = find(&K::sync(status).conditions, conditions::READY).cloned();
+        let one = find(&status.sync().conditions, conditions::READY).cloned();
         one.map(|one| (one.status, one.reason, one.message))
     };
     let (was, is) = (ready(before), ready(after));
-    let drifted = |status: &K::Status| is_true(&K::sync(status).conditions, conditions::DRIFTED);
+    let drifted = |status: &K::Status| is_true(&status.sync().conditions, conditions::DRIFTED);
     if drifted(after) && !drifted(before) {
-        let summary = K::sync(after).drift_summary.clone().unwrap_or_default();
+        let summary = after.sync().drift_summary.clone().unwrap_or_default();
         pass.event(Note::warning("DriftDetected", summary));
     }
     let Some((status, reason, message)) = is else {
@@ -379,10 +379,10 @@ fn tell_events<K: Declared>(before: &K::Status, after: &K::Status, told: &Told<K
 fn count<K: Declared>(before: &K::Status, after: &K::Status, ctx: &Ctx, pass: &Pass) {
     let kind = K::kind(&());
     let reason = |status: &K::Status| {
-        find(&K::sync(status).conditions, conditions::READY).map(|one| one.reason.clone())
+        find(&status.sync().conditions, conditions::READY).map(|one| one.reason.clone())
     };
     let is = |status: &K::Status, code: &str| reason(status).as_deref() == Some(code);
-    let drifted = is_true(&K::sync(after).conditions, conditions::DRIFTED);
+    let drifted = is_true(&after.sync().conditions, conditions::DRIFTED);
     ctx.metrics.drift(&kind, pass.key(), drifted);
     if is(after, reasons::DRIFT_BLOCKED) && !is(before, reasons::DRIFT_BLOCKED) {
         ctx.metrics.destructive_blocked(&kind, pass.key());
