@@ -28,25 +28,17 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
                 Format::Yaml,
             )
             .arg(feature())
-            .arg(
-                flag("namespace", "NAME", "The operator's namespace")
-                    .default_value("pontoon-system"),
-            )
-            .arg(
-                flag("service-account", "NAME", "The operator's service account")
-                    .default_value("pontoon"),
-            ),
+            .args(operator()),
         )
         .subcommand(
             with_output(
-                Command::new("doctor").about("Check cluster, CRDs, permissions and leases"),
+                Command::new("doctor")
+                    .about("Check cluster, CRDs, permissions, leases and what lies outside"),
                 Format::Table,
             )
             .arg(feature())
-            .arg(
-                flag("namespace", "NAME", "The operator's namespace")
-                    .default_value("pontoon-system"),
-            ),
+            .args(operator())
+            .args(legacy_leases(features)),
         )
         .subcommand(with_output(
             Command::new("version").about("Print the version"),
@@ -64,7 +56,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
         .subcommands(verbs.map(|verbs| verbs.command.mut_subcommands(|verb| verb.arg(output()))))
 }
 
-fn run_command(features: &[Box<dyn Feature>]) -> Command {
+pub(crate) fn run_command(features: &[Box<dyn Feature>]) -> Command {
     let own = run::args().into_iter();
     let command = Command::new("run")
         .about("Run the operator")
@@ -81,6 +73,20 @@ fn run_command(features: &[Box<dyn Feature>]) -> Command {
             arg.env(name)
         }
     })
+}
+
+/// The flags of `run` by which `doctor` has to know what the operator was told.
+pub(crate) fn legacy_leases(features: &[Box<dyn Feature>]) -> impl Iterator<Item = Arg> {
+    let all = features.iter().flat_map(|feature| feature.args());
+    all.filter(|arg| arg.get_id().as_str().ends_with("-legacy-lease"))
+}
+
+/// Where the operator runs, and as whom.
+fn operator() -> [Arg; 2] {
+    [
+        flag("namespace", "NAME", "The operator's namespace").default_value("pontoon-system"),
+        flag("service-account", "NAME", "The operator's service account").default_value("pontoon"),
+    ]
 }
 
 fn feature() -> Arg {

@@ -1,74 +1,85 @@
 //! `pontoon doctor`: what stands between this operator and its work, and what to do about it.
 
+mod leases;
+mod permissions;
+
 use clap::ArgMatches;
-use engine::{Feature, engine_rbac};
-use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
-};
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::rbac::v1::PolicyRule;
+use clap::parser::ValueSource;
+use engine::{Check, Feature, State, engine_rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, PostParams};
+use kube::api::Api;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
+use crate::cli;
 use crate::output::{Listing, Row};
 use crate::print::{format, named};
 
 /// The oldest minor version of Kubernetes that serves all we use.
 const OLDEST_MINOR: u32 = 30;
 
-/// One thing looked at.
-struct Check {
-    what: String,
-    holds: bool,
-    finding: String,
-}
-
-/// Prints every check; whether all hold.
+/// Prints every check; whether nothing is wrong.
 pub(crate) fn doctor(
     all: &[Box<dyn Feature>],
     args: &ArgMatches,
 ) -> Result<bool, Box<dyn std::error::Error>> {
     let features = named(all, args)?;
-    let namespace = args
-        .get_one::<String>("namespace")
-        .cloned()
-        .unwrap_or_default();
+    let value = |name: &str| args.get_one::<String>(name).cloned().unwrap_or_default();
+    let (namespace, account) = (value("namespace"), value("service-account"));
+    // What the operator would be told by the same flags and environment.
+    let mut told = vec![format!("--namespace={namespace}")];
+    for lease in cli::legacy_leases(all) {
+        let name = lease.get_id().as_str();
+        if args.value_source(name) == Some(ValueSource::CommandLine) {
+            told.push(format!("--{name}={}", value(name)));
+        }
+    }
+    let run = cli::run_command(all)
+        .no_binary_name(true)
+        .try_get_matches_from(told)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let checks = runtime.block_on(examine(&features, &namespace));
-    let holds = checks.iter().all(|check| check.holds);
-    let rows = checks.into_iter().map(|check| {
-        let word = if check.holds { "ok" } else { "PROBLEM" };
-        Row {
-            name: check.what.clone(),
-            full: json!({"check": check.what, "holds": check.holds, "finding": check.finding}),
-            cells: vec![check.what, word.to_owned(), check.finding],
-        }
-    });
+    let checks = runtime.block_on(examine(&features, (&namespace, &account), &run));
+    let holds = checks.iter().all(|check| check.state != State::Wrong);
     Listing {
         columns: &["check", "state", "finding"],
-        rows: rows.collect(),
+        rows: checks.into_iter().map(row).collect(),
     }
     .print(format(args))?;
     Ok(holds)
 }
 
-async fn examine(features: &[&dyn Feature], namespace: &str) -> Vec<Check> {
+fn row(check: Check) -> Row {
+    let Check {
+        what,
+        state,
+        finding,
+    } = check;
+    let word = match state {
+        State::Fine => "ok",
+        State::Doubtful => "warning",
+        State::Wrong => "PROBLEM",
+    };
+    let holds = state != State::Wrong;
+    Row {
+        name: what.clone(),
+        full: json!({"check": what, "state": word, "holds": holds, "finding": finding}),
+        cells: vec![what, word.to_owned(), finding],
+    }
+}
+
+async fn examine(
+    features: &[&dyn Feature],
+    (namespace, account): (&str, &str),
+    run: &ArgMatches,
+) -> Vec<Check> {
     let client = match connect().await {
         Ok(client) => client,
-        Err(finding) => {
-            return vec![Check {
-                what: "cluster".into(),
-                holds: false,
-                finding,
-            }];
-        }
+        Err(finding) => return vec![Check::wrong("cluster", finding)],
     };
     let mut checks = vec![version(&client).await];
-    if !checks[0].holds {
+    if checks[0].state == State::Wrong {
         return checks;
     }
     for feature in features {
@@ -81,14 +92,14 @@ async fn examine(features: &[&dyn Feature], namespace: &str) -> Vec<Check> {
         .map(|feature| (feature.name(), feature.rbac()))
         .chain([("engine", engine_rbac())]);
     for (part, rbac) in parts {
-        let cluster = rbac.cluster.iter().map(|rule| (rule, None));
-        let own = rbac
-            .own_namespace
-            .iter()
-            .map(|rule| (rule, Some(namespace)));
-        checks.push(allowed(&client, part, namespace, cluster.chain(own)).await);
+        let rbac = rbac.for_account(account);
+        checks.push(permissions::allowed(&client, part, namespace, &rbac).await);
     }
-    checks.push(lease(&client, namespace).await);
+    checks.push(leases::own(&client, namespace).await);
+    for feature in features {
+        checks.extend(leases::predecessor(&client, *feature, namespace, run).await);
+        checks.extend(feature.examine(run, &client).await);
+    }
     checks
 }
 
@@ -102,164 +113,37 @@ async fn connect() -> Result<Client, String> {
 }
 
 async fn version(client: &Client) -> Check {
-    let what = "cluster".to_owned();
-    match client.apiserver_version().await {
-        Ok(info) => {
-            let minor: u32 = info.minor.trim_end_matches('+').parse().unwrap_or(0);
-            let holds = minor >= OLDEST_MINOR;
-            let finding = if holds {
-                format!("Kubernetes {}", info.git_version)
-            } else {
-                format!(
-                    "Kubernetes {} is older than 1.{OLDEST_MINOR}; upgrade the cluster",
-                    info.git_version
-                )
-            };
-            Check {
-                what,
-                holds,
-                finding,
-            }
-        }
-        Err(error) => Check {
-            what,
-            holds: false,
-            finding: format!(
+    let info = match client.apiserver_version().await {
+        Ok(info) => info,
+        Err(error) => {
+            let finding = format!(
                 "the API server does not answer: {error}; check KUBECONFIG and the network"
-            ),
-        },
+            );
+            return Check::wrong("cluster", finding);
+        }
+    };
+    let minor: u32 = info.minor.trim_end_matches('+').parse().unwrap_or(0);
+    let version = info.git_version;
+    if minor >= OLDEST_MINOR {
+        return Check::fine("cluster", format!("Kubernetes {version}"));
     }
+    Check::wrong(
+        "cluster",
+        format!("Kubernetes {version} is older than 1.{OLDEST_MINOR}; upgrade the cluster"),
+    )
 }
 
 async fn served(client: &Client, feature: &str, crd: &str) -> Check {
     let what = format!("{feature}: CRD {crd}");
-    match Api::<CustomResourceDefinition>::all(client.clone())
-        .get_opt(crd)
-        .await
-    {
-        Ok(Some(_)) => Check {
+    let api = Api::<CustomResourceDefinition>::all(client.clone());
+    match api.get_opt(crd).await {
+        Ok(Some(_)) => Check::fine(what, "served"),
+        Ok(None) => Check::wrong(
             what,
-            holds: true,
-            finding: "served".into(),
-        },
-        Ok(None) => Check {
-            what,
-            holds: false,
-            finding: format!(
+            format!(
                 "missing; run: pontoon crds --feature {feature} | kubectl apply --server-side -f -"
             ),
-        },
-        Err(error) => Check {
-            what,
-            holds: false,
-            finding: error.to_string(),
-        },
-    }
-}
-
-/// One check per part: the first thing it may not do, or that it may do all.
-async fn allowed(
-    client: &Client,
-    part: &str,
-    namespace: &str,
-    rules: impl Iterator<Item = (&PolicyRule, Option<&str>)>,
-) -> Check {
-    let what = format!("{part}: permissions");
-    let api = Api::<SelfSubjectAccessReview>::all(client.clone());
-    let mut missing = Vec::new();
-    for attributes in rules.flat_map(|(rule, namespace)| asked(rule, namespace)) {
-        let words = format!(
-            "{} {}",
-            attributes.verb.as_deref().unwrap_or_default(),
-            attributes.resource.as_deref().unwrap_or_default()
-        );
-        let review = SelfSubjectAccessReview {
-            spec: SelfSubjectAccessReviewSpec {
-                resource_attributes: Some(attributes),
-                ..Default::default()
-            },
-            ..Default::default()
-        };
-        match api.create(&PostParams::default(), &review).await {
-            Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => {}
-            Ok(_) => missing.push(words),
-            Err(error) => {
-                return Check {
-                    what,
-                    holds: false,
-                    finding: error.to_string(),
-                };
-            }
-        }
-    }
-    let holds = missing.is_empty();
-    let finding = if holds {
-        "all granted".to_owned()
-    } else {
-        let of = if part == "engine" {
-            String::new()
-        } else {
-            format!(" --feature {part}")
-        };
-        format!(
-            "not granted: {}; run: pontoon rbac{of} --namespace {namespace} | kubectl apply -f -",
-            missing.join(", ")
-        )
-    };
-    Check {
-        what,
-        holds,
-        finding,
-    }
-}
-
-fn asked(rule: &PolicyRule, namespace: Option<&str>) -> Vec<ResourceAttributes> {
-    let mut all = Vec::new();
-    for group in rule.api_groups.iter().flatten() {
-        for resource in rule.resources.iter().flatten() {
-            let (resource, subresource) = resource
-                .split_once('/')
-                .map_or((resource.as_str(), None), |(r, s)| (r, Some(s)));
-            for verb in &rule.verbs {
-                all.push(ResourceAttributes {
-                    group: Some(group.clone()),
-                    resource: Some(resource.to_owned()),
-                    subresource: subresource.map(str::to_owned),
-                    verb: Some(verb.clone()),
-                    name: rule.resource_names.iter().flatten().next().cloned(),
-                    namespace: namespace.map(str::to_owned),
-                    ..ResourceAttributes::default()
-                });
-            }
-        }
-    }
-    all
-}
-
-async fn lease(client: &Client, namespace: &str) -> Check {
-    let what = format!("lease {namespace}/pontoon");
-    match Api::<Lease>::namespaced(client.clone(), namespace)
-        .get_opt("pontoon")
-        .await
-    {
-        Ok(lease) => {
-            let holder = lease
-                .and_then(|lease| lease.spec?.holder_identity)
-                .filter(|holder| !holder.is_empty());
-            let finding = holder.map_or_else(
-                || "free: no operator runs here".to_owned(),
-                |holder| format!("held by {holder}"),
-            );
-            Check {
-                what,
-                holds: true,
-                finding,
-            }
-        }
-        Err(error) => Check {
-            what,
-            holds: false,
-            finding: error.to_string(),
-        },
+        ),
+        Err(error) => Check::wrong(what, error.to_string()),
     }
 }

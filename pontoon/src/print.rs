@@ -71,6 +71,7 @@ pub(crate) fn named<'a>(
 }
 
 fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Row> {
+    let rbac = rbac.for_account(account);
     let name = format!("pontoon-{part}");
     let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
     let mut rows = Vec::new();

@@ -203,6 +203,71 @@ fn a_vault_that_cannot_be_reached_is_no_answer() -> Result<()> {
     })
 }
 
+/// What `pontoon doctor` says of `what`: its state and finding.
+fn examined(site: &Site, what: &str, lease: Option<&str>) -> Result<(String, String)> {
+    let mut command = Command::new(testkit::binary(None)?);
+    command
+        .args(["doctor", "--feature=vault", "-o", "json"])
+        .arg(format!("--namespace={}", site.world.operator_namespace()))
+        .env("KUBECONFIG", site.world.control_plane().kubeconfig());
+    command.args(lease.map(|lease| format!("--vault-legacy-lease={lease}")));
+    let output = command.output()?;
+    let all = found(&output)?;
+    let one = all.iter().find(|one| one["check"] == what);
+    let one = one.unwrap_or_else(|| panic!("nothing of {what}: {}", said(&output)));
+    let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
+    Ok((text("state"), text("finding")))
+}
+
+#[test]
+fn doctor_says_whether_each_vault_answers_from_here() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        let check = format!("vault: connection {}", crew.connection);
+        let (state, finding) = examined(site, &check, None)?;
+        assert_eq!((&*state, &*finding), ("ok", "Vault 1.21.1 answers"));
+
+        let nowhere = format!("{}-nowhere", crew.name());
+        let spec = json!({"address": "http://127.0.0.1:9"});
+        crew.connect(&nowhere, spec).await?;
+        let (state, finding) = examined(site, &format!("vault: connection {nowhere}"), None)?;
+        assert_eq!(state, "PROBLEM", "{finding}");
+        assert!(finding.contains("127.0.0.1:9"), "{finding}");
+        Ok(())
+    })
+}
+
+#[test]
+fn doctor_warns_of_a_predecessor_that_would_not_wait_for_us() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        let check = "vault: predecessor vault-access-operator";
+        assert_eq!(
+            examined(site, check, None)?,
+            ("ok".into(), "does not run".into())
+        );
+        crew.apply(
+            "{apiVersion: apps/v1, kind: Deployment, metadata: {name: manager}, spec: {
+                  selector: {matchLabels: {app: vao}}, template: {metadata: {labels: {app: vao}},
+                  spec: {containers: [{name: manager, image: vault-access-operator:v0.12}]}}}}",
+        )
+        .await?;
+        for (lease, finding) in [
+            (None, "while we hold its Lease"),
+            (
+                Some("default/elsewhere"),
+                "without its Lease default/elsewhere",
+            ),
+            (Some("none"), "both write; scale it to 0"),
+        ] {
+            let (state, found) = examined(site, check, lease)?;
+            assert_eq!(state, "warning", "{found}");
+            assert!(found.contains(finding), "{found}");
+        }
+        Ok(())
+    })
+}
+
 #[test]
 fn adopt_shows_the_difference_asks_and_annotates() -> Result<()> {
     tell(WORLD, async |site| {
@@ -385,6 +450,8 @@ fn orphans_are_shown_and_go_only_when_asked_for() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         app(&crew).await?;
+        let elsewhere = site.crew().await?; // the same Vault by another address
+        app(&elsewhere).await?;
         let lost = crew.vault_name("lost");
         let text = format!(
             "# managed-by: vault-access-operator\n# auth-mount: kubernetes\n\
@@ -395,10 +462,16 @@ fn orphans_are_shown_and_go_only_when_asked_for() -> Result<()> {
         site.write_policy(&lost, &text).await?;
         let only = ["orphans", "--connection", &crew.connection];
         let shown = ends(&ask(site, &only)?, 1);
-        assert!(
-            shown.contains(&lost) && !shown.contains(&crew.vault_name("app")),
-            "{shown}"
-        );
+        assert!(shown.contains(&lost), "{shown}");
+        for kept in [&crew, &elsewhere] {
+            assert!(!shown.contains(&kept.vault_name("app")), "{shown}");
+        }
+        // Where one connection cannot be asked, the others still are.
+        let spec = json!({"address": "http://127.0.0.1:9"});
+        crew.connect(&format!("{}-nowhere", crew.name()), spec)
+            .await?;
+        let all = ends(&ask(site, &["orphans"])?, 2);
+        assert!(all.contains(&lost) && all.contains("127.0.0.1:9"), "{all}");
         let with = |more: &[&str]| ask(site, &[&only, more].concat());
         assert!(ends(&with(&["--delete"])?, 2).contains("--yes"));
         assert!(site.policy(&lost).await?.is_some());

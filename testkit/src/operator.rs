@@ -13,6 +13,7 @@ use parking_lot::Mutex;
 use crate::{
     child::{self, Child, Spec},
     control_plane::install_crypto,
+    eventually,
     port::Port,
     scratch::Scratch,
 };
@@ -182,6 +183,22 @@ impl Operator {
     /// All it has logged, over all its lives.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
+    }
+
+    /// The first line it logs that holds `text`. A pass logs how it ended last of all, after its
+    /// status, its events and its metrics are to be seen, so that a test waits for the line.
+    ///
+    /// # Errors
+    /// After 30 s, that there is no such line.
+    pub async fn logs(&self, text: &str) -> Result<String> {
+        eventually(&format!("a line with {text} in the log"), async || {
+            let log = self.log();
+            let mut whole = log
+                .split_inclusive('\n')
+                .filter_map(|line| line.strip_suffix('\n'));
+            Ok(whole.find(|line| line.contains(text)).map(str::to_owned))
+        })
+        .await
     }
 
     /// The file that holds it.

@@ -18,6 +18,8 @@ pub struct Health {
     pub version: String,
     /// Whether it is Vault Enterprise; older servers and OpenBao do not tell.
     pub enterprise: Option<bool>,
+    /// The cluster it belongs to, by whatever address it was reached; a sealed one does not tell.
+    pub cluster_id: Option<String>,
 }
 
 /// What a server can do now.
@@ -117,6 +119,7 @@ struct Told {
     #[serde(default)]
     version: String,
     enterprise: Option<bool>,
+    cluster_id: Option<String>,
 }
 
 fn read(call: &Call, answer: Answer, address: &str) -> Result<Health, Error> {
@@ -136,6 +139,7 @@ fn read(call: &Call, answer: Answer, address: &str) -> Result<Health, Error> {
         state,
         version: told.version,
         enterprise: told.enterprise,
+        cluster_id: told.cluster_id,
     })
 }
 
@@ -226,6 +230,7 @@ mod tests {
             state: ServerState::Active,
             version: version.to_owned(),
             enterprise,
+            cluster_id: None,
         };
         assert_eq!(health.takes_namespace("team").is_ok(), takes);
     }

@@ -97,7 +97,7 @@ impl Deck {
             client: self.client.clone(),
             events: self.events.clone(),
             clock: self.clock.clone(),
-            slot: Slots::new(1).take().await,
+            slot: Slots::new(1).take(std::future::pending()).await,
             written: None,
             random: 0.0,
             retry: Duration::ZERO,

@@ -6,10 +6,10 @@ use clap::{Arg, ArgMatches, Command};
 use futures::future::LocalBoxFuture;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-
+use kube::Client;
 use serde_json::Value;
 
-use crate::Deck;
+use crate::{Check, Deck};
 
 /// One part of the product, switchable alone. Features never know one another.
 pub trait Feature: Send + Sync + 'static {
@@ -40,6 +40,21 @@ pub trait Feature: Send + Sync + 'static {
     fn legacy_lease(&self, args: &ArgMatches) -> Option<LegacyLease> {
         let _ = args;
         None
+    }
+
+    /// The controller it replaces: a part of its image's name.
+    fn predecessor(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// What `pontoon doctor` looks at beyond the cluster itself. It reads, and changes nothing.
+    fn examine<'a>(
+        &'a self,
+        args: &'a ArgMatches,
+        client: &'a Client,
+    ) -> LocalBoxFuture<'a, Vec<Check>> {
+        let _ = (args, client);
+        Box::pin(async { Vec::new() })
     }
 
     /// Hands its controllers and tasks to the engine. Must not wait for anything outside.
@@ -135,6 +150,22 @@ pub struct Rbac {
     pub cluster: Vec<PolicyRule>,
     /// Rules of a Role in the operator's namespace.
     pub own_namespace: Vec<PolicyRule>,
+}
+
+/// Stands for the operator's own ServiceAccount among the names of a rule.
+pub const OWN_ACCOUNT: &str = "(own)";
+
+impl Rbac {
+    /// The same for an operator that runs as `account`.
+    #[must_use]
+    pub fn for_account(mut self, account: &str) -> Self {
+        let rules = self.cluster.iter_mut().chain(&mut self.own_namespace);
+        let names = rules.flat_map(|rule| rule.resource_names.iter_mut().flatten());
+        for name in names.filter(|name| *name == OWN_ACCOUNT) {
+            account.clone_into(name);
+        }
+        self
+    }
 }
 
 /// One rule, in words: `verbs` on `resources` of `group`.

@@ -14,6 +14,7 @@
 //! - One bad object hurts nobody: it has its own condition or event, the others go on.
 
 mod applier;
+mod check;
 mod client;
 mod controller;
 mod cpu;
@@ -41,6 +42,7 @@ mod tasks;
 mod tls;
 
 pub use applier::{Applied, Applier};
+pub use check::{Check, State};
 pub use client::Clients;
 pub use controller::{ControllerSpec, Reconcile};
 pub use cpu::CpuPool;
@@ -49,7 +51,8 @@ pub use engine::{Engine, Settings, StartError};
 pub use error::{ApiError, Classified};
 pub use events::{Events, Note};
 pub use feature::{
-    Answer, Feature, Finding, LegacyLease, Outcome, Rbac, Usage, Verbs, engine_rbac, rule,
+    Answer, Feature, Finding, LegacyLease, OWN_ACCOUNT, Outcome, Rbac, Usage, Verbs, engine_rbac,
+    rule,
 };
 pub use guarded_body::GuardedBody;
 pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};

@@ -76,6 +76,11 @@ impl Pass {
         self.retry
     }
 
+    /// Whether a person waits for this pass: the object was edited, annotated or deleted.
+    pub fn is_asked_for(&self) -> bool {
+        self.slot.urgent
+    }
+
     /// Whether this pass has written the object: then it ends, and the next one acts.
     pub fn has_written(&self) -> bool {
         self.written.is_some()
@@ -180,6 +185,7 @@ impl Pass {
             .object
             .parse(&self.kind)
             .map_err(|error| unreadable(&error))?;
+        let bound = bound.over(old.get("status"), self.object.version());
         // What our type knows of the old status is ours to remove; the rest is others'.
         let ours = old
             .get("status")

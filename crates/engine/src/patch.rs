@@ -76,6 +76,17 @@ pub(crate) enum Bound<'a> {
     Version(&'a str, u64),
 }
 
+impl Bound<'_> {
+    /// A first status goes in as a whole: bound to the version read, it replaces none that others
+    /// wrote meanwhile.
+    pub(crate) fn over(self, old: Option<&Value>, version: u64) -> Self {
+        match self {
+            Self::Uid(uid) if !old.is_some_and(Value::is_object) => Self::Version(uid, version),
+            Self::Uid(_) | Self::Version(..) => self,
+        }
+    }
+}
+
 /// The JSON patch that turns status `old` into `new`, or nothing if they are equal.
 ///
 /// Only top-level fields that differ are sent, and only those of `ours` are removed, so that fields
@@ -165,6 +176,17 @@ mod tests {
         let patch = status_patch(Some(&old), Some(&json!({"a": 1})), &json!({}), BOUND).unwrap();
         assert_eq!(patch[1], json!({"op": "remove", "path": "/status/a"}));
         assert_eq!(patch.as_array().unwrap().len(), 2);
+    }
+
+    #[test]
+    fn a_first_status_is_bound_to_the_version_and_a_later_one_to_the_object() {
+        let first = BOUND.over(None, 7);
+        let patch = status_patch(None, None, &json!({"a": 1}), first).unwrap();
+        assert_eq!(
+            patch[1],
+            json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"})
+        );
+        assert!(matches!(BOUND.over(Some(&json!({})), 7), Bound::Uid("u")));
     }
 
     #[test]

@@ -171,6 +171,16 @@ impl Queue {
     pub(crate) fn take(&mut self, now: Duration) -> Option<Taken> {
         self.ring(now);
         let cause = self.choose()?;
+        self.take_of(cause, now)
+    }
+
+    /// The next object that a person has changed.
+    pub(crate) fn take_urgent(&mut self, now: Duration) -> Option<Taken> {
+        self.ring(now);
+        self.take_of(Cause::User, now)
+    }
+
+    fn take_of(&mut self, cause: Cause, now: Duration) -> Option<Taken> {
         loop {
             // Copies of those that were moved or forgotten are passed over.
             let key = self.ready[cause as usize].pop_front()?;

@@ -19,7 +19,7 @@ use crate::links::{Dependent, Links, Standing};
 use crate::metrics::Metrics;
 use crate::names;
 use crate::settings::Settings;
-use crate::sync::Refusals;
+use crate::sync::{Looks, Refusals};
 
 /// Dependents by the connection they name.
 const BY_CONNECTION: &str = "vault.connectionRef";
@@ -35,6 +35,7 @@ pub(crate) struct Ctx {
     pub(crate) applier: Applier,
     pub(crate) caches: Caches,
     pub(crate) refusals: Refusals,
+    pub(crate) looks: Looks,
     wakers: OnceLock<Wakers>,
 }
 
@@ -105,6 +106,7 @@ impl Ctx {
             settings,
             caches,
             refusals: Refusals::default(),
+            looks: Looks::default(),
             wakers: OnceLock::new(),
         }
     }

@@ -9,10 +9,14 @@ use api::vault::{
 };
 use clap::{Arg, ArgMatches};
 use engine::{
-    ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, Verbs, WatchKey, rule,
+    Check, ControllerSpec, Deck, Feature, Kind, LegacyLease, OWN_ACCOUNT, Rbac, Reconcile, Usage,
+    Verbs, WatchKey, rule,
 };
+use futures::future::LocalBoxFuture;
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kernel::Backoff;
+use kube::Client;
 
 use crate::connection::Connections;
 use crate::ctx::{Ctx, Wakers, namespaces};
@@ -73,7 +77,10 @@ impl Feature for VaultFeature {
             ],
             own_namespace: vec![
                 rule("", &["secrets"], &["get"]),
-                rule("", &["serviceaccounts/token"], &["create"]),
+                PolicyRule {
+                    resource_names: Some(vec![OWN_ACCOUNT.to_owned()]),
+                    ..rule("", &["serviceaccounts/token"], &["create"])
+                },
                 rule(
                     "",
                     &["configmaps"],
@@ -93,6 +100,23 @@ impl Feature for VaultFeature {
 
     fn legacy_lease(&self, args: &ArgMatches) -> Option<LegacyLease> {
         settings::read(args).ok()?.legacy_lease
+    }
+
+    fn predecessor(&self) -> Option<&'static str> {
+        Some(words::SENTINEL)
+    }
+
+    fn examine<'a>(
+        &'a self,
+        args: &'a ArgMatches,
+        client: &'a Client,
+    ) -> LocalBoxFuture<'a, Vec<Check>> {
+        Box::pin(async move {
+            match settings::read(args) {
+                Ok(settings) => cli::reach(client, &settings.service_account).await,
+                Err(usage) => vec![Check::wrong("vault: settings", usage.to_string())],
+            }
+        })
     }
 
     fn start(&self, args: &ArgMatches, deck: &Deck) -> Result<(), Usage> {
@@ -123,7 +147,11 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
         follow::pickers(&ctx.caches.connections, &ctx.caches.namespaces, |spec| {
             spec["tenancy"]["templates"].is_array()
         }),
-    );
+    )
+    .follow(cleanup::watched(&deck.namespace), follow::nobody);
+    let connections = Dependent::ALL.into_iter().fold(connections, |spec, kind| {
+        spec.follow(ctx.caches.of(kind).key().clone(), follow::nobody)
+    });
     let roles_key = || WatchKey::all(Kind::of::<VaultRole>());
     let cluster_roles_key = || WatchKey::all(Kind::of::<VaultClusterRole>());
     let policies_key = || WatchKey::all(Kind::of::<VaultPolicy>());
@@ -136,10 +164,13 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
             Synced::<VaultPolicy>::new(ctx.clone()),
             settings,
         )
-        .follow(roles_key(), follow::policies_of_role(&caches.roles, kind))
+        .follow(
+            roles_key(),
+            follow::policies_of_role(&caches.roles, &caches.policies, kind),
+        )
         .follow(
             cluster_roles_key(),
-            follow::policies_of_role(&caches.cluster_roles, kind),
+            follow::policies_of_role(&caches.cluster_roles, &caches.policies, kind),
         )
         .follow(
             namespaces(),
@@ -150,10 +181,13 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
         let kind = PolicyKind::VaultClusterPolicy;
         let synced = Synced::<VaultClusterPolicy>::new(ctx.clone());
         controller(cluster_policies_key(), synced, settings)
-            .follow(roles_key(), follow::policies_of_role(&caches.roles, kind))
+            .follow(
+                roles_key(),
+                follow::policies_of_role(&caches.roles, &caches.cluster_policies, kind),
+            )
             .follow(
                 cluster_roles_key(),
-                follow::policies_of_role(&caches.cluster_roles, kind),
+                follow::policies_of_role(&caches.cluster_roles, &caches.cluster_policies, kind),
             )
     };
     let of_policy = |kind, wanted| follow::roles_of_policy(ctx, kind, wanted);
@@ -186,13 +220,17 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
         namespaces(),
         follow::objects_in_namespace(ctx, Dependent::Seed),
     );
+    let control = |dependents: ControllerSpec| {
+        let connections = caches.connections.key().clone();
+        deck.control(dependents.follow(connections, follow::nobody))
+    };
     Wakers {
         connections: deck.control(connections),
-        policies: deck.control(policies),
-        cluster_policies: deck.control(cluster_policies),
-        roles: deck.control(roles),
-        cluster_roles: deck.control(cluster_roles),
-        seeds: deck.control(seeds),
+        policies: control(policies),
+        cluster_policies: control(cluster_policies),
+        roles: control(roles),
+        cluster_roles: control(cluster_roles),
+        seeds: control(seeds),
     }
 }
 

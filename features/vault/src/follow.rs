@@ -42,6 +42,12 @@ impl Memory {
     }
 }
 
+/// Concerns nobody, but is read before the first pass: passes look it up, and what is not read yet
+/// would be taken for absent.
+pub(crate) fn nobody(_: &Stored) -> Vec<ObjectKey> {
+    Vec::new()
+}
+
 fn parsed(object: &Stored) -> Value {
     serde_json::from_str(object.json()).unwrap_or_default()
 }
@@ -74,21 +80,29 @@ pub(crate) fn roles_of_policy(
     }
 }
 
-/// A role concerns the policies it refers to and those it is bound to.
+/// A role concerns the policies it refers to. What it is bound to by now concerns only those of them
+/// that keep an earlier name for it: the others would look at Vault for nothing.
 pub(crate) fn policies_of_role(
-    cache: &Cache,
+    roles: &Cache,
+    policies: &Cache,
     wanted: PolicyKind,
 ) -> impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static {
-    let memory = Memory::new(cache);
+    let (memory, bound) = (Memory::new(roles), Memory::new(roles));
+    let policies = policies.clone();
+    let keeps_names = move |policy: &ObjectKey| {
+        let held = policies.store().get(policy);
+        held.is_some_and(|policy| parsed(&policy)["status"]["previousNames"].is_array())
+    };
     let before: Mutex<HashMap<ObjectKey, Vec<ObjectKey>>> = Mutex::default();
     move |role| {
         let mut whole = parsed(role);
         let gist = (
             whole["spec"]["policies"].to_string(),
             whole["spec"]["tokenMaxTTL"].to_string(),
-            whole["status"]["resolvedPolicies"].to_string(),
         );
-        if !memory.is_news(role, &gist) {
+        let refers_anew = memory.is_news(role, &gist);
+        let is_rebound = bound.is_news(role, &whole["status"]["resolvedPolicies"].to_string());
+        if !refers_anew && !is_rebound {
             return Vec::new();
         }
         let references: Vec<PolicyReference> =
@@ -113,6 +127,9 @@ pub(crate) fn policies_of_role(
         both.extend(dropped.into_iter().flatten());
         both.sort();
         both.dedup();
+        if !refers_anew {
+            both.retain(&keeps_names);
+        }
         both
     }
 }

@@ -57,6 +57,8 @@ pub(crate) enum TurnedAway {
 struct Entry {
     client: Option<Client>,
     standing: Option<Standing>,
+    /// What the server said of itself when it last answered.
+    last: Option<Health>,
     /// When somebody first asked and nothing was known.
     asked: Option<Duration>,
     waiting: BTreeSet<(Dependent, ObjectKey)>,
@@ -90,6 +92,11 @@ impl Links {
             Standing::Up(health) => Some(health.clone()),
             Standing::Down(_) => None,
         }
+    }
+
+    /// What the server said of itself when it last answered, be it down by now.
+    pub(crate) fn last_health(&self, connection: &str) -> Option<Health> {
+        self.entries.lock().get(connection)?.last.clone()
     }
 
     /// `who` is woken when the connection is next found up; answers whether it is held to be up.
@@ -137,6 +144,9 @@ impl Links {
         let mut entries = self.entries.lock();
         let entry = entries.entry(connection.to_owned()).or_default();
         let up = matches!(standing, Standing::Up(_));
+        if let Standing::Up(health) = &standing {
+            entry.last = Some(health.clone());
+        }
         entry.standing = Some(standing);
         let waiting = if up {
             std::mem::take(&mut entry.waiting)
@@ -156,6 +166,7 @@ impl Links {
         let mut entries = self.entries.lock();
         let entry = entries.get_mut(connection)?;
         entry.standing = None;
+        entry.last = None;
         entry.asked = None;
         entry.client.take()
     }
@@ -194,6 +205,7 @@ mod tests {
             state: ServerState::Active,
             version: "1.21.1".to_owned(),
             enterprise: Some(false),
+            cluster_id: None,
         })
     }
 

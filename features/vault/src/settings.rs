@@ -4,10 +4,11 @@
 
 use std::time::Duration;
 
-use api::vault::ServiceAccount;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
 use engine::{LegacyLease, Usage};
+
+use crate::connection::ServiceAccountRef;
 
 const CLUSTER_NAME: &str = "cluster-name";
 const CLUSTER_NAME_BEFORE: &str = "CLUSTER_NAME";
@@ -82,7 +83,7 @@ pub(crate) struct Settings {
     /// When a deletion becomes a record of a leftover.
     pub(crate) deletion_deadline: Deadline,
     /// Whose tokens log in.
-    pub(crate) service_account: ServiceAccount,
+    pub(crate) service_account: ServiceAccountRef,
     /// The Lease of the predecessor, held too; none to run without.
     pub(crate) legacy_lease: Option<LegacyLease>,
 }
@@ -165,7 +166,7 @@ pub(crate) fn read(args: &ArgMatches) -> Result<Settings, Usage> {
         min_scan_interval: time(args, &MIN_SCAN_INTERVAL)?,
         cleanup_retry: time(args, &CLEANUP_RETRY)?,
         deletion_deadline: deadline(args)?,
-        service_account: ServiceAccount {
+        service_account: ServiceAccountRef {
             name: text(args, SERVICE_ACCOUNT.flag).to_owned(),
             namespace: text(args, "namespace").to_owned(),
         },

@@ -5,6 +5,10 @@ mod crashes;
 mod stories;
 
 use api::vault::{SyncStatus, VaultConnection, VaultPolicy, VaultRole, names};
+use crashes::front::{
+    self,
+    When::{self, After, Before},
+};
 use kube::ResourceExt;
 use kube::api::Api;
 use reqwest::Method;
@@ -12,8 +16,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use stories::{Crew, Plan, Site, admits, reader, rule, tell};
 use testkit::fault_proxy::Rule;
-use testkit::{Result, is};
+use testkit::{Result, eventually, is};
 
+use At::{Object, Point, Status};
 use Stage::{Announced, Held, Recorded, Untouched, Written};
 use What::{Policy, Role};
 
@@ -42,6 +47,17 @@ enum Stage {
     Written,
     /// Its status says so.
     Recorded,
+}
+
+/// Where the operator dies.
+#[derive(Debug, Clone, Copy)]
+enum At {
+    /// At a kill point.
+    Point(&'static str),
+    /// At a write of the object itself, that is of its finalizer.
+    Object(When),
+    /// At this write of its status, from 1.
+    Status(When, u64),
 }
 
 /// A crew with one such object.
@@ -104,9 +120,8 @@ impl Tale {
         Ok(())
     }
 
-    /// Has an operator instead that dies at `point`, and has logged in already: that is its first
-    /// write to the cluster.
-    async fn doom(&self, point: &str) -> Result<()> {
+    /// Has an operator instead that dies there, and has logged in already.
+    async fn doom(&self, at: At) -> Result<()> {
         let (site, name) = (self.crew.site, &self.crew.connection);
         let accessor = |connection: &VaultConnection| {
             let status = connection.status.clone().unwrap_or_default();
@@ -115,7 +130,16 @@ impl Tale {
         let cluster = self.crew.cluster();
         let connections = Api::<VaultConnection>::all(cluster.client());
         let before = accessor(&connections.get(name).await?);
-        site.doom(point).await?;
+        let namespace = self.crew.name();
+        let path = match self.what {
+            Policy => front::path::<VaultPolicy>(namespace, "app"),
+            Role => front::path::<VaultRole>(namespace, "r"),
+        };
+        match at {
+            Point(point) => site.doom(point).await?,
+            Object(when) => site.doom_at(when, &path, 1).await?,
+            Status(when, nth) => site.doom_at(when, &format!("{path}/status"), nth).await?,
+        }
         let another = |connection: &VaultConnection| accessor(connection) != before;
         cluster
             .until::<VaultConnection>(name, another)
@@ -232,31 +256,34 @@ impl Tale {
     }
 }
 
-// A policy gets its finalizer and its record. A role gets finalizer, intent and record; its policy,
-// which names its roles, is written some time between.
+// A policy gets its finalizer, then its record; a role its finalizer, its intent, then its record.
 #[rstest]
-#[case::before_a_policy_is_held(Policy, "before-write#2", &[Untouched])]
-#[case::after_a_policy_is_held(Policy, "after-write#2", &[Held])]
-#[case::before_a_policy_is_written(Policy, "vault-before-write", &[Held])]
-#[case::after_a_policy_is_written(Policy, "vault-after-write", &[Written])]
-#[case::before_a_policy_is_recorded(Policy, "before-write#3", &[Written])]
-#[case::after_a_policy_is_recorded(Policy, "after-write#3", &[Recorded])]
-#[case::before_a_role_is_announced(Role, "before-write#3", &[Untouched, Held])]
-#[case::before_a_role_is_written(Role, "vault-before-write", &[Announced])]
-#[case::after_a_role_is_written(Role, "vault-after-write", &[Written])]
+#[case::before_a_policy_is_held(Policy, Object(Before), Untouched)]
+#[case::after_a_policy_is_held(Policy, Object(After), Held)]
+#[case::before_a_policy_is_written(Policy, Point("vault-before-write"), Held)]
+#[case::after_a_policy_is_written(Policy, Point("vault-after-write"), Written)]
+#[case::before_a_policy_is_recorded(Policy, Status(Before, 1), Written)]
+#[case::after_a_policy_is_recorded(Policy, Status(After, 1), Recorded)]
+#[case::before_a_role_is_held(Role, Object(Before), Untouched)]
+#[case::after_a_role_is_held(Role, Object(After), Held)]
+#[case::before_a_role_is_announced(Role, Status(Before, 1), Held)]
+#[case::after_a_role_is_announced(Role, Status(After, 1), Announced)]
+#[case::before_a_role_is_written(Role, Point("vault-before-write"), Announced)]
+#[case::after_a_role_is_written(Role, Point("vault-after-write"), Written)]
+#[case::before_a_role_is_recorded(Role, Status(Before, 2), Written)]
+#[case::after_a_role_is_recorded(Role, Status(After, 2), Recorded)]
 fn a_crash_on_the_way_writes_once(
     #[case] what: What,
-    #[case] point: &str,
-    #[case] stages: &[Stage],
+    #[case] at: At,
+    #[case] stage: Stage,
 ) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
-        tale.doom(point).await?;
+        tale.doom(at).await?;
         tale.declare().await?;
         site.died().await?;
-        let stage = tale.stage().await?;
-        assert!(stages.contains(&stage), "{stage:?}");
+        assert_eq!(tale.stage().await?, stage);
         site.revive().await?;
 
         tale.ready().await?;
@@ -270,14 +297,17 @@ fn a_crash_on_the_way_writes_once(
 }
 
 #[rstest]
-#[case::before_a_policy_is_deleted(Policy, "vault-before-delete", 1)]
-#[case::after_a_policy_is_deleted(Policy, "vault-after-delete", 0)]
-#[case::before_a_role_is_deleted(Role, "vault-before-delete", 1)]
-#[case::after_a_role_is_deleted(Role, "vault-after-delete", 0)]
-#[case::before_a_role_is_let_go(Role, "before-write#2", 0)]
+#[case::before_a_policy_is_deleted(Policy, Point("vault-before-delete"), 1)]
+#[case::after_a_policy_is_deleted(Policy, Point("vault-after-delete"), 0)]
+#[case::before_a_policy_is_let_go(Policy, Object(Before), 0)]
+#[case::after_a_policy_is_let_go(Policy, Object(After), 0)]
+#[case::before_a_role_is_deleted(Role, Point("vault-before-delete"), 1)]
+#[case::after_a_role_is_deleted(Role, Point("vault-after-delete"), 0)]
+#[case::before_a_role_is_let_go(Role, Object(Before), 0)]
+#[case::after_a_role_is_let_go(Role, Object(After), 0)]
 fn a_crash_at_the_end_leaves_nothing(
     #[case] what: What,
-    #[case] point: &str,
+    #[case] at: At,
     #[case] left: usize,
 ) -> Result<()> {
     tell(WORLD, async |site| {
@@ -285,7 +315,7 @@ fn a_crash_at_the_end_leaves_nothing(
         let tale = Tale::begin(site, what).await?;
         tale.declare().await?;
         tale.ready().await?;
-        tale.doom(point).await?;
+        tale.doom(at).await?;
         tale.delete().await?;
         site.died().await?;
         assert_eq!(tale.in_vault().await?.len(), left);
@@ -298,13 +328,51 @@ fn a_crash_at_the_end_leaves_nothing(
 }
 
 #[rstest]
+#[case::before_the_login("vault-before-login")]
+#[case::after_the_login("vault-after-login")]
+#[case::before_the_login_is_recorded("before-write")]
+#[case::after_the_login_is_recorded("after-write")]
+fn a_crash_around_the_login_changes_nothing_for_others(#[case] point: &str) -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = crashes::turn(site).await?;
+        let tale = Tale::begin(site, Role).await?;
+        tale.declare().await?;
+        tale.ready().await?;
+        let used = |policy: &VaultPolicy| {
+            let status = policy.status.as_ref();
+            status.is_some_and(|status| !status.used_by_roles.is_empty())
+        };
+        tale.crew.until::<VaultPolicy>("app", used).await?;
+        let (mark, writes) = (site.world.mark(), tale.crew.writes());
+        let reads = tale.crew.calls(Method::GET, &tale.path());
+        site.doom(point).await?;
+        site.revive().await?;
+
+        eventually("the role is looked at again", async || {
+            let now = tale.crew.calls(Method::GET, &tale.path());
+            Ok((now > reads).then_some(()))
+        })
+        .await?;
+        tale.crew.rereads("sys/health", 1).await?;
+        assert_eq!(tale.crew.writes(), writes);
+        // Only the connection has something to tell: its login.
+        let mut written = tale.crew.kubernetes_writes(mark).await?;
+        written.retain(|one| one.resource != "vaultconnections" || one.subresource != "status");
+        assert_eq!(written, vec![]);
+        tale.delete().await?;
+        tale.gone().await?;
+        tale.end().await
+    })
+}
+
+#[rstest]
 #[case::policy(Policy)]
 #[case::role(Role)]
 fn what_a_crash_left_unrecorded_goes_with_its_object(#[case] what: What) -> Result<()> {
     tell(WORLD, async |site| {
         let _turn = crashes::turn(site).await?;
         let tale = Tale::begin(site, what).await?;
-        tale.doom("vault-after-write").await?;
+        tale.doom(Point("vault-after-write")).await?;
         tale.declare().await?;
         site.died().await?;
         assert_eq!(tale.in_vault().await?, [tale.name()]);
@@ -327,7 +395,7 @@ fn an_edit_that_a_crash_left_unrecorded_is_recorded_as_found(#[case] what: What)
         let tale = Tale::begin(site, what).await?;
         tale.declare().await?;
         tale.ready().await?;
-        tale.doom("vault-after-write").await?;
+        tale.doom(Point("vault-after-write")).await?;
         tale.edit().await?;
         site.revive().await?;
 

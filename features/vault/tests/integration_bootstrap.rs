@@ -5,6 +5,7 @@ mod stories;
 
 use api::vault::{VaultConnection, VaultPolicy};
 use connections::{Minted, current, empty_vault, keep, key, lives, login, looks, mint, ready};
+use kernel::{Clock, RealClock};
 use reqwest::Method;
 use serde_json::{Value, json};
 use stories::{Crew, Plan, Site, event, note, reader, said, tell};
@@ -203,6 +204,77 @@ fn a_mount_that_serves_others_is_left_to_them() -> Result<()> {
         let message = said(&refused.status.unwrap().conditions, "Bootstrapped");
         assert!(message.contains("adoptMount"), "{message}");
         assert_eq!(first.effects(), [0; 5]);
+        Ok(())
+    })
+}
+
+/// A mount that people made and look after, at which the operator can log in.
+async fn of_others(site: &Site) -> Result<&'static str> {
+    const OTHERS: &str = "theirs";
+    let config = format!("auth/{OTHERS}/config");
+    let (plane, home) = (site.world.control_plane(), site.world.operator_namespace());
+    let public = std::fs::read_to_string(plane.scratch().path().join("tokens.pub"))?;
+    let fields = json!({
+        "kubernetes_host": plane.url(), "kubernetes_ca_cert": plane.ca_pem(),
+        "token_reviewer_jwt": site.jwt(home, "reviewer", None).await?,
+        "disable_local_ca_jwt": true, "pem_keys": [public], "issuer": "somebody",
+    });
+    let grants = format!(
+        r#"path "{config}" {{ capabilities = ["read", "update"] }}
+           path "sys/policies/acl/*" {{ capabilities = ["list"] }}
+           path "auth/{OTHERS}/role/*" {{ capabilities = ["list"] }}"#
+    );
+    let kind = json!({"type": "kubernetes"});
+    site.put(&format!("sys/auth/{OTHERS}"), kind).await?;
+    site.put(&config, fields).await?;
+    site.write_policy("rotator", &grants).await?;
+    site.let_operator_in(OTHERS, "pontoon", "rotator").await?;
+    Ok(OTHERS)
+}
+
+#[test]
+fn the_reviewer_token_of_others_is_replaced_where_we_are_told_and_nothing_else() -> Result<()> {
+    tell(WORLD, async |site| {
+        let (crew, mount) = (site.crew().await?, of_others(site).await?);
+        let (cluster, name) = (crew.cluster(), crew.own("theirs"));
+        let path = format!("auth/{mount}/config");
+        let before = site.read(&path).await?;
+        let rotation = async |wish: Value| {
+            let kubernetes = json!({"authPath": mount, "tokenReviewerRotation": wish});
+            let auth = json!({"kubernetes": kubernetes});
+            let spec = json!({"auth": auth, "healthCheckInterval": "5s"});
+            crew.connect(&name, spec).await
+        };
+
+        // Nobody told us to, and then somebody told us not to.
+        rotation(Value::Null).await?;
+        cluster
+            .until::<VaultConnection>(&name, is("TokenReviewer", "NotOurMount"))
+            .await?;
+        rotation(json!(false)).await?;
+        let manual = is("TokenReviewerRotationDisabled", "ManualManagement");
+        cluster.until::<VaultConnection>(&name, manual).await?;
+        looks(&[crew.proxy], 2).await?;
+        assert_eq!(crew.calls(Method::POST, &path), 0);
+
+        // Told to, we replace it once, and it is as long as the API server says it is.
+        let jwt = site
+            .jwt(site.world.operator_namespace(), "pontoon", Some("vault"))
+            .await?;
+        rotation(json!(true)).await?;
+        let told = cluster
+            .until::<VaultConnection>(&name, holds("TokenReviewer"))
+            .await?;
+        let auth = login(&told.status.unwrap());
+        let ends = auth.token_reviewer_expiration.unwrap().0;
+        let left = (ends - RealClock::new().now()).total(jiff::Unit::Hour)?;
+        assert!((23.0..=24.1).contains(&left), "{left}");
+        assert!(auth.token_reviewer_last_refresh.is_some());
+        looks(&[crew.proxy], 3).await?;
+        assert_eq!(crew.calls(Method::POST, &path), 1);
+        assert_eq!(site.read(&path).await?, before, "every other field");
+        let answer = site.login(mount, "pontoon", &jwt).await?;
+        assert_eq!(answer.status, 200, "{}", answer.body);
         Ok(())
     })
 }

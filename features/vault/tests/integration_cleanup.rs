@@ -56,6 +56,19 @@ fn what_vault_refuses_to_delete_is_recorded_and_tried_until_it_is_gone() -> Resu
         let told = event(&home, &name, "DeleteFailed").await?;
         assert!(note(&told).contains(&path), "{}", note(&told));
 
+        // After many a try it is tried once more, an hour later at most.
+        let many = json!({"data": {"attempts": "99", "nextAttemptAt": null}});
+        stories::change_object::<ConfigMap>(&home, &name, &many).await?;
+        let tried = until(site, &name, |data| {
+            data["attempts"].parse::<u32>().unwrap() >= 100
+        });
+        let tried = tried.await?;
+        let time = |key: &str| tried[key].parse::<jiff::Timestamp>();
+        let wait = time("nextAttemptAt")? - time("lastAttemptAt")?;
+        assert!(wait.total(jiff::Unit::Minute)? <= 66.0, "{wait}");
+        let now = json!({"data": {"nextAttemptAt": null}});
+        stories::change_object::<ConfigMap>(&home, &name, &now).await?;
+
         crew.proxy.remove(refuses);
         until_gone(site, &name).await?;
         assert_eq!(site.policy(&crew.vault_name("app")).await?, None);
@@ -330,11 +343,7 @@ async fn until_gone(site: &Site, name: &str) -> Result<()> {
 impl Site {
     /// The operator's own namespace.
     fn home(&self) -> Story {
-        let world = &self.world;
-        let log = Some(world.operator().log_path());
-        let namespace = Some(world.operator_namespace().to_owned());
-        let scratch = world.control_plane().scratch().clone();
-        Story::new(world.cluster().client(), namespace, log, scratch)
+        self.in_namespace(self.world.operator_namespace())
     }
 
     fn records(&self) -> Api<ConfigMap> {

@@ -91,11 +91,7 @@ async fn records(site: &Site) -> Result<Vec<ConfigMap>> {
 impl Site {
     /// The operator's own namespace.
     fn home(&self) -> Story {
-        let world = &self.world;
-        let log = Some(world.operator().log_path());
-        let namespace = Some(world.operator_namespace().to_owned());
-        let scratch = world.control_plane().scratch().clone();
-        Story::new(world.cluster().client(), namespace, log, scratch)
+        self.in_namespace(self.world.operator_namespace())
     }
 
     fn maps(&self) -> Api<ConfigMap> {

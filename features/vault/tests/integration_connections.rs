@@ -16,8 +16,8 @@ use reqwest::{Method, StatusCode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use stories::{Crew, Plan, Site, admits, events, reader, rule, said, tell};
-use testkit::fault_proxy::Rule;
+use stories::{Crew, Plan, Site, admits, annotate, events, reader, rule, said, tell};
+use testkit::fault_proxy::{AnyMethod, Rule};
 use testkit::{Result, Story, eventually, eventually_within, is};
 
 /// Real time, and no retry within a story: what goes on does so because something changed, or
@@ -26,6 +26,9 @@ const WORLD: Plan = Plan {
     pace: 1,
     args: &["--vault-error-interval=5m"],
 };
+
+/// How long a call hangs before it is given up.
+const HANGING: Duration = Duration::from_secs(10);
 
 /// A name that is not found may take the resolver a while.
 const PATIENCE: Duration = Duration::from_secs(90);
@@ -296,6 +299,88 @@ fn every_kind_waits_for_its_connection_and_goes_on_when_it_is_made() -> Result<(
         ready(&crew, &late).await?;
         let done = phases(is("Ready", "Succeeded")).await?;
         assert_eq!(done, vec!["Active"; 5]);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_a_connection_writes_about_itself_wakes_nobody() -> Result<()> {
+    tell(WORLD, async |site| {
+        let fresh = async || mint(site.world.vault(), json!({"policies": ["pontoon"]})).await;
+        let (old, new) = (fresh().await?, fresh().await?);
+        keep(site, "waking", &[("token", &old.token)]).await?;
+        let crew = site
+            .crew_with(json!({"auth": by_token(site, "waking"), "healthCheckInterval": "5s"}))
+            .await?;
+        crew.declare::<VaultPolicy>("app", reader()).await?;
+        crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+            .await?;
+        let path = format!("sys/policies/acl/vao._.{}.app", crew.name());
+        let (reads, mark) = (crew.calls(Method::GET, &path), site.world.mark());
+
+        // Another login: the connection says so in its status, and stays as healthy as it was.
+        keep(site, "waking", &[("token", &new.token)]).await?;
+        eventually("the new token is in use", async || {
+            let now = current(&crew, &crew.connection).await?;
+            Ok((accessor(&now) == new.accessor).then_some(()))
+        })
+        .await?;
+        // And a note that somebody leaves on it.
+        let cluster = crew.cluster();
+        annotate::<VaultConnection>(&cluster, &crew.connection, "note", Some("x")).await?;
+        connections::looks(&[crew.proxy], 2).await?;
+        assert_eq!(crew.calls(Method::GET, &path), reads);
+        let written = crew.kubernetes_writes(mark).await?;
+        assert!(!written.is_empty(), "the login was told");
+        let mut others = written.iter().filter(|one| one.name != crew.connection);
+        assert_eq!(others.next(), None);
+        Ok(())
+    })
+}
+
+#[test]
+fn a_vault_that_hangs_holds_up_nobody_elses_objects() -> Result<()> {
+    tell(WORLD, async |site| {
+        const MANY: usize = 60;
+        let (crew, dead) = (site.crew().await?, site.proxy().await?);
+        let hangs = crew.own("hangs");
+        crew.connect(&hangs, json!({"address": dead.url()})).await?;
+        ready(&crew, &hangs).await?;
+        let many = |path: &str| -> String {
+            let spec = json!({"connectionRef": hangs, "rules": [rule(path, &["read"])]});
+            let name = |n: usize| format!("p{n}");
+            (0..MANY)
+                .map(|n| crew.manifest::<VaultPolicy>(&name(n), spec.clone()))
+                .collect()
+        };
+        crew.apply(&many("secret/data/old")).await?;
+        crew.declare::<VaultPolicy>("app", reader()).await?;
+        crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+            .await?;
+        for n in 0..MANY {
+            crew.until::<VaultPolicy>(&format!("p{n}"), is("Ready", "Succeeded"))
+                .await?;
+        }
+
+        // All of its objects have something to do, and each call takes as long as one may.
+        let asked = || dead.count(AnyMethod::any(), "/v1/sys/policies/*");
+        dead.rule(Rule::on(AnyMethod::any(), "/v1/*").black_hole());
+        dead.cut_all();
+        let before = asked();
+        crew.apply(&many("secret/data/new")).await?;
+        eventually("they hang", async || Ok((asked() > before).then_some(()))).await?;
+        let clock = RealClock::new();
+        for n in 0..5 {
+            let edited = json!({"rules": [rule(&format!("secret/data/{n}"), &["read"])]});
+            crew.declare::<VaultPolicy>("app", edited).await?;
+            crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+                .await?;
+        }
+        let took = clock.elapsed();
+        assert!(took < HANGING, "{took:?} for five edits");
+        // No more calls hang than the connection may have under way, besides its own.
+        let hung = asked() - before;
+        assert!(hung <= 16, "{hung} calls at once");
         Ok(())
     })
 }

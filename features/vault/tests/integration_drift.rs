@@ -3,11 +3,13 @@
 mod stories;
 
 use api::vault::{Phase, VaultPolicy, VaultRole, names};
-use reqwest::Method;
+use kube::api::{Api, Patch, PatchParams};
+use reqwest::{Method, StatusCode};
 use serde_json::{Value, json};
 use stories::{
     Crew, Plan, admits, annotate, event, events, is_annotated, note, reader, rule, said, tell,
 };
+use testkit::fault_proxy::Rule;
 use testkit::{Result, eventually, holds, is};
 
 /// A minute passes in a second, and every object is looked at once a minute.
@@ -109,6 +111,50 @@ fn detected_drift_is_told_and_left_alone_until_it_is_undone() -> Result<()> {
 }
 
 #[test]
+fn whatever_phase_an_object_is_in_drift_is_judged_alike() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        let (name, path) = (crew.vault_name("app"), path(&crew, "app"));
+        crew.declare::<VaultPolicy>("app", in_mode("detect"))
+            .await?;
+        let app = crew
+            .until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+            .await?;
+        let hash = app.status.unwrap().sync.last_applied_hash;
+        let policies = Api::<VaultPolicy>::namespaced(crew.client(), crew.name());
+        for (n, phase) in ["Pending", "Syncing", "Conflict", "Error"]
+            .iter()
+            .enumerate()
+        {
+            // Vault cannot be read while both change, so a pass sees them together.
+            let blind = Rule::on(Method::GET, &format!("/v1/{path}"))
+                .status(StatusCode::SERVICE_UNAVAILABLE, r#"{"errors":["no"]}"#);
+            let blind = crew.proxy.rule(blind);
+            let drift = format!("path \"secret/data/{n}\" {{ capabilities = [\"sudo\"] }}");
+            site.write_policy(&name, &drift).await?;
+            let status = Patch::Merge(json!({"status": {"phase": phase}}));
+            let how = PatchParams::default();
+            policies.patch_status("app", &how, &status).await?;
+            crew.proxy.remove(blind);
+
+            let seen = |app: &VaultPolicy| {
+                let sync = app.status.as_ref().map(|status| &status.sync);
+                sync.is_some_and(|sync| {
+                    let summary = sync.drift_summary.as_deref().unwrap_or_default();
+                    sync.phase == Some(Phase::Active)
+                        && summary.contains(&format!("secret/data/{n}"))
+                })
+            };
+            let app = crew.until::<VaultPolicy>("app", seen).await?;
+            assert_eq!(app.status.unwrap().sync.last_applied_hash, hash);
+            assert_eq!(site.policy(&name).await?, Some(drift), "{phase}");
+        }
+        assert_eq!(crew.calls(Method::PUT, &path), 1, "the first write");
+        Ok(())
+    })
+}
+
+#[test]
 fn another_layout_of_the_same_rules_is_no_drift() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
@@ -134,6 +180,30 @@ fn another_layout_of_the_same_rules_is_no_drift() -> Result<()> {
         assert_ne!(app.status.unwrap().sync.drift_detected, Some(true));
         assert_eq!(site.policy(&name).await?, Some(same));
         assert_eq!(crew.writes(), writes);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_looks_like_a_comment_within_quotes_is_compared() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        let name = crew.vault_name("app");
+        let mut limited = rule("secret/data/{{namespace}}/*", &["create"]);
+        limited["allowedParameters"] = json!({"colour": ["#1 // red"]});
+        crew.declare::<VaultPolicy>("app", json!({"rules": [limited]}))
+            .await?;
+        crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+            .await?;
+        let text = site.policy(&name).await?.unwrap();
+        let edited = text.replace("#1 // red", "#1 // any");
+        assert_ne!(edited, text);
+        site.write_policy(&name, &edited).await?;
+        let app = crew
+            .until::<VaultPolicy>("app", is("Drifted", "DriftDetected"))
+            .await?;
+        let summary = app.status.unwrap().sync.drift_summary.unwrap();
+        assert!(summary.contains("#1 // any"), "{summary}");
         Ok(())
     })
 }

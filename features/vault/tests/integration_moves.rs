@@ -203,6 +203,93 @@ fn moving_back_within_the_grace_swaps_the_places() -> Result<()> {
     })
 }
 
+/// Declares the policy `app` through a connection, with the status that the predecessor gave it
+/// when it had written `text` by this name.
+async fn recorded_as(crew: &Crew, connection: &str, name: &str, text: &str) -> Result<()> {
+    crew.site.write_policy(name, text).await?;
+    let mut spec = reader();
+    spec["connectionRef"] = json!(connection);
+    let manifest = crew.manifest::<VaultPolicy>("app", spec);
+    let mut object: Value = serde_json::from_str(manifest.trim_start_matches("---"))?;
+    object["metadata"]["annotations"] = json!({PAUSED: "true"});
+    crew.apply(&object.to_string()).await?;
+    crew.until::<VaultPolicy>("app", holds("Paused")).await?;
+    let record = json!({
+        "phase": "Active", "vaultName": name, "managed": true, "rulesCount": 1,
+        "lastAppliedHash": format!("{:x}", Sha256::digest(text)),
+        "binding": {"vaultPath": format!("sys/policies/acl/{name}"), "vaultResourceName": name},
+    });
+    let policies = kube::Api::<VaultPolicy>::namespaced(crew.client(), crew.name());
+    let patch = kube::api::Patch::Merge(json!({"status": record}));
+    policies
+        .patch_status("app", &kube::api::PatchParams::default(), &patch)
+        .await?;
+    annotate::<VaultPolicy>(crew, "app", PAUSED, None).await
+}
+
+/// A mount in capitals at which the operator can log in.
+async fn in_capitals(site: &Site) -> Result<&'static str> {
+    const MOUNT: &str = "K8S-Up";
+    let kind = json!({"type": "kubernetes"});
+    site.put(&format!("sys/auth/{MOUNT}"), kind).await?;
+    let mut config = site.read("auth/kubernetes/config").await?.unwrap();
+    let home = site.world.operator_namespace();
+    config["token_reviewer_jwt"] = json!(site.jwt(home, "reviewer", None).await?);
+    site.put(&format!("auth/{MOUNT}/config"), config).await?;
+    site.let_operator_in(MOUNT, "pontoon", "pontoon").await?;
+    Ok(MOUNT)
+}
+
+#[test]
+fn capitals_in_a_mount_make_no_other_name() -> Result<()> {
+    tell(WORLD, async |site| {
+        let (crew, mount) = (site.crew_with(grace("0s")).await?, in_capitals(site).await?);
+        let (name, team) = (crew.own("up"), crew.name());
+        let mut change = grace("0s");
+        change["auth"] = json!({"kubernetes": {"authPath": mount}});
+        change["defaults"]["authPath"] = json!("kubernetes");
+        crew.connect(&name, change).await?;
+
+        // The predecessor recorded the name as it derived it; Vault keeps names in lower case.
+        let text = format!(
+            "# managed-by: vault-access-operator\n# auth-mount: {mount}\n\
+             # k8s-resource: {team}/app\n# k8s-kind: VaultPolicy\n\n\
+             path \"secret/data/{team}/*\" {{\n  capabilities = [\"read\"]\n}}\n"
+        );
+        recorded_as(&crew, &name, &format!("vao.{mount}.{team}.app"), &text).await?;
+        let lower = format!("vao.k8s-up.{team}.app");
+        crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+            .await?;
+        crew.rereads(&format!("sys/policies/acl/{lower}"), 2)
+            .await?;
+        let app = crew
+            .until::<VaultPolicy>("app", is("Drifted", "NoDrift"))
+            .await?;
+        let status = app.status.unwrap();
+        assert!(status.sync.previous_names.is_empty(), "it has not moved");
+        assert_eq!(status.vault_name.as_deref(), Some(&*lower));
+        assert_eq!(crew.writes(), 0);
+        assert_eq!(site.policy(&lower).await?, Some(text));
+
+        // What is new gets the name in lower case, and is in order at the next look.
+        let mut spec = admits(&["sa1"]);
+        spec["connectionRef"] = json!(name);
+        crew.declare::<VaultRole>("r", spec).await?;
+        let r = crew
+            .until::<VaultRole>("r", is("Ready", "Succeeded"))
+            .await?;
+        let role = format!("vao.k8s-up.{team}.r");
+        let status = r.status.unwrap();
+        assert_eq!(status.vault_role_name.as_ref(), Some(&role));
+        assert_eq!(status.resolved_policies, [lower]);
+        let writes = crew.writes();
+        crew.rereads(&format!("auth/kubernetes/role/{role}"), 2)
+            .await?;
+        assert_eq!(crew.writes(), writes);
+        Ok(())
+    })
+}
+
 #[test]
 fn an_older_name_that_the_predecessor_recorded_moves() -> Result<()> {
     tell(WORLD, async |site| {
@@ -213,24 +300,7 @@ fn an_older_name_that_the_predecessor_recorded_moves() -> Result<()> {
              # k8s-resource: {team}/app\n# k8s-kind: VaultPolicy\n\n\
              path \"secret/data/{team}/*\" {{\n  capabilities = [\"read\"]\n}}\n"
         );
-        site.write_policy(&old, &text).await?;
-        let manifest = crew.manifest::<VaultPolicy>("app", reader());
-        let mut object: Value = serde_json::from_str(manifest.trim_start_matches("---"))?;
-        object["metadata"]["annotations"] = json!({PAUSED: "true"});
-        crew.apply(&object.to_string()).await?;
-        crew.until::<VaultPolicy>("app", holds("Paused")).await?;
-        let record = json!({
-            "phase": "Active", "vaultName": old, "managed": true, "rulesCount": 1,
-            "lastAppliedHash": format!("{:x}", Sha256::digest(&text)),
-            "binding": {"vaultPath": format!("sys/policies/acl/{old}"), "vaultResourceName": old},
-        });
-        let policies = kube::Api::<VaultPolicy>::namespaced(crew.client(), team);
-        let patch = kube::api::Patch::Merge(json!({"status": record}));
-        policies
-            .patch_status("app", &kube::api::PatchParams::default(), &patch)
-            .await?;
-        annotate::<VaultPolicy>(&crew, "app", PAUSED, None).await?;
-
+        recorded_as(&crew, &crew.connection, &old, &text).await?;
         let moved = |app: &VaultPolicy| {
             let name = app.status.as_ref().and_then(|s| s.vault_name.as_deref());
             name == Some(&*crew.vault_name("app"))

@@ -9,10 +9,11 @@ use stories::{Crew, Plan, admits, annotate, event, note, reader, said, tell};
 use testkit::fault_proxy::Rule;
 use testkit::{Result, is};
 
-/// A minute passes in a second, and every object is looked at once a minute.
+/// A minute passes in a second, and every object is looked at once a minute. The predecessor's
+/// switch for markers has no effect: whose a thing is, is looked at whatever it says.
 const WORLD: Plan = Plan {
     pace: 60,
-    args: &["--vault-resync=1m"],
+    args: &["--vault-resync=1m", "--managed-markers=false"],
 };
 
 /// A policy that nobody signed.
@@ -175,6 +176,7 @@ fn an_external_name_needs_a_grant_and_then_adoption() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         let name = crew.own("legacy");
+        crew.searched().await?;
         site.write_policy(&name, UNMARKED).await?;
         let mut spec = reader();
         spec["externalName"] = json!(name);

@@ -184,6 +184,41 @@ fn what_is_no_product_has_a_role_for_each_namespace_and_admits_no_stranger() -> 
 }
 
 #[test]
+fn who_means_everyone_may_not_say_so_in_passing() -> Result<()> {
+    tell(WORLD, async |site| {
+        let (crew, other) = neighbours(site).await?;
+        let (a, b, name) = (crew.name(), other.name(), crew.own("r"));
+        for (listed, told) in [
+            (pairs(&[(a, "*"), (a, "x")]), "the name *"),
+            (pairs(&[("team-*", "x"), (b, "x")]), "the namespace team-*"),
+        ] {
+            let spec = spec(&crew, json!({"serviceAccounts": listed}));
+            crew.declare::<VaultClusterRole>(&name, spec).await?;
+            let role = crew
+                .cluster()
+                .until::<VaultClusterRole>(&name, is("Ready", "ValidationFailed"))
+                .await?;
+            let message = said(&role.status.unwrap().sync.conditions, "Ready");
+            assert!(message.contains(told), "{message}");
+        }
+        assert_eq!(site.role(&base(&crew)).await?, None);
+
+        // Alone in its namespace it is what it says, there and nowhere else.
+        let everyone = pairs(&[(a, "*"), (b, "x")]);
+        written(&crew, json!({"serviceAccounts": everyone})).await?;
+        let (of_a, of_b) = (
+            format!("{}__{a}", base(&crew)),
+            format!("{}__{b}", base(&crew)),
+        );
+        assert!(gets_in(&crew, &of_a, a, "anyone").await?);
+        assert!(!gets_in(&crew, &of_a, b, "x").await?);
+        assert!(gets_in(&crew, &of_b, b, "x").await?);
+        assert!(!gets_in(&crew, &of_b, b, "anyone").await?);
+        Ok(())
+    })
+}
+
+#[test]
 fn once_split_a_role_stays_while_its_namespace_has_a_pair() -> Result<()> {
     tell(WORLD, async |site| {
         let (crew, other) = neighbours(site).await?;

@@ -2,6 +2,8 @@
 
 mod stories;
 
+use std::collections::BTreeMap;
+
 use api::vault::{
     Phase, VaultClusterPolicy, VaultClusterRole, VaultConnection, VaultPolicy, VaultRole, names,
 };
@@ -302,6 +304,9 @@ fn a_policy_waits_for_its_connection_and_goes_on_when_it_is_made() -> Result<()>
             .await?;
         let status = app.status.unwrap();
         assert_eq!(status.sync.phase, Some(Phase::Error));
+        let mut conditions = status.sync.conditions.iter();
+        let dependency = conditions.find(|one| one.type_ == "DependencyReady");
+        assert_eq!(dependency.unwrap().status, "False");
         let message = said(&status.sync.conditions, "Ready");
         assert!(message.contains(&late), "{message}");
         event(&crew, "app", "WaitingForDependency").await?;
@@ -425,6 +430,48 @@ fn a_refused_write_names_its_path_and_heals_when_it_is_granted() -> Result<()> {
 }
 
 #[test]
+fn what_fails_is_tried_again_at_twice_the_distance_each_time_up_to_five_minutes() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        let path = format!("sys/policies/acl/{}", crew.vault_name("app"));
+        let fails = Rule::on(Method::PUT, &format!("/v1/{path}"))
+            .status(StatusCode::INTERNAL_SERVER_ERROR, r#"{"errors":["no"]}"#);
+        let fails = crew.proxy.rule(fails);
+        crew.declare::<VaultPolicy>("app", reader()).await?;
+        let mut waits = BTreeMap::new();
+        while !waits.contains_key(&6) {
+            let more = |app: &VaultPolicy| {
+                let sync = app.status.as_ref().map(|status| &status.sync);
+                let tries = sync.and_then(|sync| sync.retry_count);
+                tries.is_some_and(|tries| !waits.contains_key(&tries))
+            };
+            let app = crew.until::<VaultPolicy>("app", more).await?;
+            let sync = app.status.unwrap().sync;
+            assert_eq!(sync.phase, Some(Phase::Error));
+            let wait = sync.next_retry_at.unwrap().0 - sync.last_attempt_at.unwrap().0;
+            waits.insert(sync.retry_count.unwrap(), wait.total(jiff::Unit::Second)?);
+        }
+        for (tries, wait) in &waits {
+            let due = (30 << (tries - 1)).min(300);
+            // A tenth, and what a second loses in a time without fractions.
+            let most = f64::from(due) * 0.1 + 1.0;
+            assert!((wait - f64::from(due)).abs() <= most, "{waits:?}");
+        }
+        // And not in between.
+        let tries = crew.calls(Method::PUT, &path);
+        assert_eq!(tries, 6, "{waits:?}");
+
+        crew.proxy.remove(fails);
+        annotate::<VaultPolicy>(&crew, "app", names::RECONCILE_NOW, Some("1")).await?;
+        let app = crew
+            .until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+            .await?;
+        assert_eq!(app.status.unwrap().sync.next_retry_at, None);
+        Ok(())
+    })
+}
+
+#[test]
 fn what_the_server_finds_invalid_is_not_asked_again_until_an_edit() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
@@ -473,12 +520,9 @@ fn one_reconcile_id_stands_in_log_status_and_event() -> Result<()> {
         );
         let told = event(&crew, "app", "Synced").await?;
         assert_eq!(told.annotations()["pontoon.io/reconcile-id"], id);
-        let log = site.world.operator().log();
-        let line = log
-            .lines()
-            .filter_map(|line| serde_json::from_str::<Value>(line).ok())
-            .find(|line| line["reconcileID"] == *id);
-        let line = line.unwrap_or_else(|| panic!("{id} is not in the log"));
+        let with_id = format!("\"reconcileID\":\"{id}\"");
+        let line = site.world.operator().logs(&with_id).await?;
+        let line: Value = serde_json::from_str(&line)?;
         assert_eq!(line["namespace"], crew.name(), "{line}");
         assert_eq!(line["name"], "app", "{line}");
         Ok(())

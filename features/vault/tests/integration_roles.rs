@@ -52,6 +52,17 @@ async fn has_policies(crew: &Crew, deadline: Duration, policies: &[String]) -> R
     .await
 }
 
+/// One more pass over a role finds nothing that differs, and writes nothing.
+async fn looked_at_again(crew: &Crew, name: &str) -> Result<()> {
+    let writes = crew.writes();
+    annotate::<VaultRole>(crew, name, names::RECONCILE_NOW, Some("1")).await?;
+    let done = |role: &VaultRole| !is_annotated(role, names::RECONCILE_NOW);
+    let role = crew.until::<VaultRole>(name, done).await?;
+    assert_ne!(role.status.unwrap().sync.drift_detected, Some(true));
+    assert_eq!(crew.writes(), writes);
+    Ok(())
+}
+
 #[test]
 fn a_service_account_logs_in_with_the_policy_and_others_do_not() -> Result<()> {
     tell(WORLD, async |site| {
@@ -117,6 +128,31 @@ fn a_role_follows_the_coming_and_going_of_its_policy() -> Result<()> {
         has_policies(&crew, SOON, &[]).await?;
         crew.until::<VaultRole>("r", is("Ready", "PolicyNotInVault"))
             .await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_role_that_comes_costs_its_policy_no_look_at_vault() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        crew.searched().await?;
+        with_app(&crew).await?;
+        let path = format!("sys/policies/acl/{}", crew.vault_name("app"));
+        let reads = crew.calls(Method::GET, &path);
+        written(&crew, "r", json!({})).await?;
+        let used = |policy: &VaultPolicy| {
+            let status = policy.status.as_ref();
+            status.is_some_and(|status| !status.used_by_roles.is_empty())
+        };
+        crew.until::<VaultPolicy>("app", used).await?;
+        assert_eq!(crew.calls(Method::GET, &path), reads);
+
+        // Who asks for a look gets one.
+        annotate::<VaultPolicy>(&crew, "app", names::RECONCILE_NOW, Some("true")).await?;
+        let calm = |policy: &VaultPolicy| !is_annotated(policy, names::RECONCILE_NOW);
+        crew.until::<VaultPolicy>("app", calm).await?;
+        assert_eq!(crew.calls(Method::GET, &path), reads + 1);
         Ok(())
     })
 }
@@ -266,13 +302,7 @@ fn claims_with_lists_and_globs_let_matching_tokens_in() -> Result<()> {
         }
 
         // What Vault answers reads as what was sent.
-        let writes = crew.writes();
-        annotate::<VaultRole>(&crew, "r", names::RECONCILE_NOW, Some("1")).await?;
-        let done = |role: &VaultRole| !is_annotated(role, names::RECONCILE_NOW);
-        let r = crew.until::<VaultRole>("r", done).await?;
-        assert_ne!(r.status.unwrap().sync.drift_detected, Some(true));
-        assert_eq!(crew.writes(), writes);
-        Ok(())
+        looked_at_again(&crew, "r").await
     })
 }
 
@@ -310,6 +340,8 @@ fn durations_reach_vault_in_seconds() -> Result<()> {
         let role = written(&crew, "r", times).await?;
         assert_eq!(role["token_ttl"], 5400);
         assert_eq!(role["token_max_ttl"], 86400);
+        // What Vault answers reads as what was sent.
+        looked_at_again(&crew, "r").await?;
         // Taken out of the spec, they are cleared in Vault.
         let role = written(&crew, "r", json!({"tokenTTL": "90"})).await?;
         assert_eq!(role["token_ttl"], 90);
@@ -371,6 +403,50 @@ fn token_fields_are_kept_and_enforced_by_vault() -> Result<()> {
             uses.push(site.status_as(&token, &path).await?);
         }
         assert_eq!(uses, [200, 200, 403]);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_leaves_the_spec_is_cleared_in_vault() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        with_app(&crew).await?;
+        let bare = written(&crew, "bare", json!({})).await?;
+        let fields = json!({
+            "audience": "shop", "aliasNameSource": "serviceaccount_name",
+            "tokenTTL": "10m", "tokenMaxTTL": "1h", "tokenExplicitMaxTTL": "2h",
+            "tokenBoundCIDRs": ["127.0.0.0/8"], "tokenPeriod": "1h", "tokenNumUses": 2,
+            "tokenNoDefaultPolicy": true, "tokenType": "service",
+        });
+        let full = written(&crew, "r", fields).await?;
+        assert_ne!(full, bare);
+        let cleared = written(&crew, "r", json!({})).await?;
+        assert_eq!(cleared, bare, "as if nothing had ever been set");
+
+        // A jwt role has fields of its own.
+        let name = crew.own("jwt");
+        crew.connect(&name, json!({"defaults": {"authPath": "jwt"}}))
+            .await?;
+        let path = |role: &str| format!("auth/jwt/role/{}", crew.vault_name(role));
+        let jwt = async |role: &str, jwt: Value| -> Result<Value> {
+            let mut spec = admits(&["sa1"]);
+            spec["connectionRef"] = json!(name);
+            spec["jwt"] = jwt;
+            crew.declare::<VaultRole>(role, spec).await?;
+            crew.until::<VaultRole>(role, is("Ready", "Succeeded"))
+                .await?;
+            Ok(site.read(&path(role)).await?.expect("it is ready"))
+        };
+        // Not an empty one: the API server would make `null` of it when fields leave it.
+        let usual = json!({"userClaim": "sub"});
+        let bare = jwt("bare-jwt", usual.clone()).await?;
+        let fields = json!({
+            "userClaim": "iss", "groupsClaim": "groups", "boundAudiences": ["shop"],
+            "boundClaims": {"iss": "x*"}, "boundClaimsType": "glob",
+        });
+        assert_ne!(jwt("r-jwt", fields).await?, bare);
+        assert_eq!(jwt("r-jwt", usual).await?, bare);
         Ok(())
     })
 }

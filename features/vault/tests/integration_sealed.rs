@@ -3,6 +3,7 @@
 mod connections;
 mod stories;
 
+use std::process::Command;
 use std::time::Duration;
 
 use api::vault::{Phase, VaultConnection, VaultPolicy, VaultRole};
@@ -11,7 +12,7 @@ use kernel::{Clock, RealClock};
 use reqwest::Method;
 use serde_json::{Value, json};
 use stories::{Crew, Plan, Site, admits, event, reader, rule, tell};
-use testkit::fault_proxy::AnyMethod;
+use testkit::fault_proxy::{AnyMethod, Rule};
 use testkit::{Operator, Result, eventually_within, is};
 use tokio::sync::Mutex;
 
@@ -139,6 +140,54 @@ fn by_whatever_way_nobody_logs_in_to_a_sealed_vault_and_all_go_on_when_it_is_uns
         for crew in &crews {
             event(&crew.cluster(), &crew.connection, "VaultUnsealed").await?;
         }
+        Ok(())
+    })
+}
+
+/// How long a pod of the chart has to end.
+fn grace() -> Duration {
+    let deployment = include_str!("../../../charts/pontoon/templates/deployment.yaml");
+    let mut lines = deployment.lines().map(str::trim);
+    let grace = lines.find_map(|line| line.strip_prefix("terminationGracePeriodSeconds: "));
+    let seconds = grace.expect("the chart says so").parse();
+    Duration::from_secs(seconds.expect("a number of seconds"))
+}
+
+#[test]
+fn told_to_stop_while_vault_hangs_the_operator_ends_within_its_pods_grace() -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = TURN.lock().await;
+        let crew = site.crew().await?;
+        crew.declare::<VaultPolicy>("app", reader()).await?;
+        crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
+            .await?;
+        crew.proxy
+            .rule(Rule::on(AnyMethod::any(), "/v1/*").black_hole());
+        let path = format!("sys/policies/acl/{}", crew.vault_name("app"));
+        let before = crew.calls(Method::GET, &path);
+        let edited = json!({"rules": [rule("secret/data/edited", &["read"])]});
+        crew.declare::<VaultPolicy>("app", edited).await?;
+        eventually_within(RECOVERY, "a pass hangs", async || {
+            Ok((crew.calls(Method::GET, &path) > before).then_some(()))
+        })
+        .await?;
+
+        let operator = site.world.operator();
+        let ended = operator.terminate(grace()).await;
+        // Whatever came of it, the next story finds an operator.
+        operator.restart(|_| {}).await?;
+        assert!(ended?.success());
+        // Of the pod's time, twenty seconds are for passes, unless somebody says otherwise.
+        let help = Command::new(testkit::binary(None)?)
+            .args(["run", "--help"])
+            .output()?;
+        let help = String::from_utf8(help.stdout)?;
+        let words: Vec<_> = help.split_whitespace().collect();
+        let flag = words.iter().position(|word| *word == "--shutdown-deadline");
+        let mut after = words[flag.expect("there is such a flag")..].iter();
+        after.find(|word| **word == "[default:");
+        assert_eq!(after.next(), Some(&"20s]"));
+        assert!(grace() > Duration::from_secs(20 + 5), "and for the rest");
         Ok(())
     })
 }

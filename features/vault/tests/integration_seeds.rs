@@ -156,6 +156,12 @@ fn a_seed_at_rest_is_looked_at_and_never_written() -> Result<()> {
         crew.rereads(&path, 2).await?;
         let (mark, writes) = (site.world.mark(), crew.changes("secret", &crew.plot("a")));
         crew.rereads(&path, 3).await?;
+        // It still knows that it was it who sowed.
+        let status = crew.grown("a").await?;
+        assert_eq!(
+            (status.seeded, status.seeded_version),
+            (Some(true), Some(1))
+        );
         assert_eq!(crew.changes("secret", &crew.plot("a")), writes);
         assert_eq!(crew.kubernetes_writes(mark).await?, []);
         Ok(())

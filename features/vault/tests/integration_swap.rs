@@ -120,14 +120,10 @@ async fn swap(site: &'static Site) -> Result<Swap> {
         })
         .await?;
     }
-    let story = |namespace: &str| {
-        let (namespace, log) = (Some(namespace.to_owned()), Some(operator.log_path()));
-        Story::new(plane.admin(), namespace, log, plane.scratch().clone())
-    };
     Ok(Swap {
         proxy,
-        team: story("team-a"),
-        leavers: story("team-b"),
+        team: site.in_namespace("team-a"),
+        leavers: site.in_namespace("team-b"),
         early,
         before,
     })

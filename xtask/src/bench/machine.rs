@@ -3,7 +3,7 @@
 use testkit::tools::Tool;
 
 /// One line: processor, cores, memory, kernel, and the servers measured against.
-pub(crate) fn description() -> String {
+pub(crate) fn description(servers: &[Tool]) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "processor".into());
     let memory = field("/proc/meminfo", "MemTotal").and_then(|text| mebibytes(&text));
@@ -12,11 +12,20 @@ pub(crate) fn description() -> String {
     });
     let kernel = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     let kernel = kernel.split('-').next().unwrap_or_default().trim();
+    let servers: Vec<String> = servers.iter().map(|server| named(*server)).collect();
     format!(
-        "{cores} cores ({processor}){memory}, Linux {kernel}; kube-apiserver {} and etcd {} (no fsync) on the same cores",
-        Tool::KubeApiserver.version(),
-        Tool::Etcd.version(),
+        "{cores} cores ({processor}){memory}, Linux {kernel}; on the same cores {}",
+        servers.join(", "),
     )
+}
+
+fn named(server: Tool) -> String {
+    let how = if server == Tool::Etcd {
+        " (no fsync)"
+    } else {
+        ""
+    };
+    format!("{} {}{how}", server.name(), server.version())
 }
 
 /// How many programs wanted a core at once over the last minute.
@@ -27,7 +36,16 @@ pub(crate) fn load() -> String {
 
 /// Resident memory of a process in MiB, now.
 pub(crate) fn resident(pid: u32) -> Option<f64> {
-    let kibibytes = field(&format!("/proc/{pid}/status"), "VmRSS")?;
+    memory(pid, "VmRSS")
+}
+
+/// The most resident memory of a process since its start, in MiB.
+pub(crate) fn peak(pid: u32) -> Option<f64> {
+    memory(pid, "VmHWM")
+}
+
+fn memory(pid: u32, name: &str) -> Option<f64> {
+    let kibibytes = field(&format!("/proc/{pid}/status"), name)?;
     let number: u32 = kibibytes.split_whitespace().next()?.parse().ok()?;
     Some(f64::from(number) / 1024.0)
 }
@@ -53,7 +71,7 @@ fn mebibytes(kibibytes: &str) -> Option<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::{resident, value};
+    use super::{peak, resident, value};
 
     #[test]
     fn a_field_is_found_by_its_whole_name() {
@@ -64,6 +82,8 @@ mod tests {
 
     #[test]
     fn this_very_program_holds_memory() {
-        assert!(resident(std::process::id()).unwrap() > 0.5);
+        let pid = std::process::id();
+        assert!(resident(pid).unwrap() > 0.5);
+        assert!(peak(pid).unwrap() > 0.5);
     }
 }

@@ -1,7 +1,12 @@
 //! Measurements, each under a name: `cargo xtask bench <name>`.
 
+mod bar;
+mod build;
+mod cluster;
 mod engine;
+mod found;
 mod machine;
+mod vault;
 
 use crate::cargo;
 use crate::verdict::{Error, Verdict, While};
@@ -14,11 +19,18 @@ pub(crate) struct Bench {
 }
 
 /// Every bench there is.
-const BENCHES: &[Bench] = &[Bench {
-    name: "engine",
-    about: "the engine's throughput, quiet, memory, latency and succession, beside a bare loop",
-    run: engine::run,
-}];
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: "engine",
+        about: "the engine's throughput, quiet, memory, latency and succession, beside a bare loop",
+        run: engine::run,
+    },
+    Bench {
+        name: "vault",
+        about: "the vault feature's calls, writes, memory and latency, with 10,000 objects",
+        run: vault::run,
+    },
+];
 
 /// Runs the bench of this name.
 pub(crate) fn bench(name: &str) -> Result<Verdict, Error> {
@@ -55,7 +67,7 @@ fn find<'a>(benches: &'a [Bench], name: &str) -> Result<&'a Bench, Error> {
         .ok_or_else(|| {
             let list: Vec<String> = benches
                 .iter()
-                .map(|bench| format!("\n  {}  {}", bench.name, bench.about))
+                .map(|bench| format!("\n  {:6}  {}", bench.name, bench.about))
                 .collect();
             let list = if list.is_empty() {
                 " none yet".to_owned()

@@ -10,6 +10,7 @@ use kube::{Client, ResourceExt};
 use serde_json::Value;
 use testkit::manifests;
 
+use super::app::App;
 use super::surroundings::deep;
 use crate::table::table;
 use crate::verdict::{Error, While};
@@ -52,12 +53,16 @@ pub(crate) fn groups(crds: &str) -> Result<BTreeSet<String>, Error> {
         .collect())
 }
 
-/// An applied example.
+/// A part of the examples: an applied object, or an app that uses what they made.
 pub(crate) struct Example {
-    api: Api<DynamicObject>,
+    what: What,
     kind: String,
     name: String,
-    ours: bool,
+}
+
+enum What {
+    Object { api: Api<DynamicObject>, ours: bool },
+    App(App),
 }
 
 /// How an example stands.
@@ -191,29 +196,42 @@ async fn example(
         ),
         _ => (Api::all_with(client.clone(), &resource), object.name_any()),
     };
+    let ours = ours.contains(group);
     Ok(Example {
-        api,
+        what: What::Object { api, ours },
         kind: types.kind.clone(),
         name,
-        ours: ours.contains(group),
     })
 }
 
 impl Example {
+    /// What somebody does who was let in by the examples.
+    pub(crate) fn app(app: App) -> Self {
+        Self {
+            what: What::App(app),
+            kind: "(app)".to_owned(),
+            name: App::name(),
+        }
+    }
+
     /// `Kind namespace/name`, as messages name it.
     pub(crate) fn label(&self) -> String {
         format!("{} {}", self.kind, self.name)
     }
 
-    /// Looks at the live object.
+    /// Looks at the live object, or lets the app try.
     pub(crate) async fn standing(&self) -> Result<Standing, Error> {
+        let (api, ours) = match &self.what {
+            What::Object { api, ours } => (api, *ours),
+            What::App(app) => return Ok(app.standing().await),
+        };
         let name = self.name.rsplit('/').next().unwrap_or(&self.name);
-        let object = self.api.get_opt(name).await.doing(self.label())?;
+        let object = api.get_opt(name).await.doing(self.label())?;
         let object = object
             .map(serde_json::to_value)
             .transpose()
             .doing(self.label())?;
-        Ok(Standing::of(object.as_ref(), self.ours))
+        Ok(Standing::of(object.as_ref(), ours))
     }
 }
 

@@ -1,5 +1,6 @@
 //! Worlds that run until stopped: `up` for a newcomer, `world` for work by hand.
 
+mod app;
 mod examples;
 mod surroundings;
 mod up;

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
+use super::app::App;
 use super::examples::{self, Example, Standing};
 use super::surroundings::{Surroundings, Wanted, ensure_tools};
 use crate::cargo::{self, OperatorBuild};
@@ -84,6 +85,8 @@ async fn apply_all(
         ));
         applied.extend(examples::apply(&world.client, &file, &settings, &ours).await?);
     }
+    let app = App::new(world.client.clone(), world.vault.address())?;
+    applied.push(Example::app(app));
     Ok(applied)
 }
 
@@ -104,7 +107,7 @@ async fn once(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Err
         let standings = look(examples).await?;
         let fine = standings.iter().all(Standing::is_fine);
         if fine || start.elapsed() > ONCE {
-            println!("{}", told(examples, &standings));
+            println!("{}", examples::listing(examples, &standings));
             for (example, _) in examples
                 .iter()
                 .zip(&standings)
@@ -130,7 +133,7 @@ async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Er
         if let Some(broken) = world.broken() {
             return Err(broken);
         }
-        let text = told(examples, &look(examples).await?);
+        let text = examples::listing(examples, &look(examples).await?);
         if text != shown {
             let up = if stdout().is_terminal() {
                 shown.lines().count()
@@ -147,11 +150,4 @@ async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Er
         }
         sleep(LOOK).await;
     }
-}
-
-fn told(examples: &[Example], standings: &[Standing]) -> String {
-    if examples.is_empty() {
-        return "No feature has examples yet; Pontoon runs and is ready.".to_owned();
-    }
-    examples::listing(examples, standings)
 }

@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::Instant;
 
+use futures::{StreamExt, TryStreamExt, stream};
 use testkit::tools::Tool;
 
 use self::report::TierRan;
@@ -109,24 +110,39 @@ async fn tested(
     };
     // From here on children are stopped by us; until here Ctrl-C reached cargo and go as well.
     let mut interrupt = Interrupt::listen()?;
-    let mut tiers = Vec::new();
-    for tier in present {
-        let start = Instant::now();
-        let mut ran = Vec::new();
-        for executable in executables
-            .iter()
-            .filter(|executable| executable.tier == tier)
-        {
-            progress.step(&format!("{tier}: {}", executable.name));
-            ran.extend(executable.run(&ground, progress, &mut interrupt).await?);
+    tokio::select! {
+        tiers = ran(&present, &executables, &ground, progress) => tiers,
+        () = interrupt.wait() => {
+            Err(Error::new("stopped on request; every test was told to end"))
         }
-        tiers.push(TierRan {
+    }
+}
+
+async fn ran(
+    tiers: &BTreeSet<Tier>,
+    executables: &[Executable],
+    ground: &Ground<'_>,
+    progress: &Progress,
+) -> Result<Vec<TierRan>, Error> {
+    let mut told = Vec::new();
+    for &tier in tiers {
+        let start = Instant::now();
+        let of_tier = executables.iter().filter(|one| one.tier == tier);
+        let runs = of_tier.map(async |executable: &Executable| {
+            progress.step(&format!("{tier}: {}", executable.name));
+            executable.run(ground, progress).await
+        });
+        let ran: Vec<Vec<Ran>> = stream::iter(runs)
+            .buffered(tier.side_by_side())
+            .try_collect()
+            .await?;
+        told.push(TierRan {
             tier,
-            ran,
+            ran: ran.concat(),
             seconds: start.elapsed().as_secs_f64(),
         });
     }
-    Ok(tiers)
+    Ok(told)
 }
 
 /// The tools a tier stands on.

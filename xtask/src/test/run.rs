@@ -12,7 +12,6 @@ use tokio::time::timeout;
 
 use super::suite::{End, Ran, Suite};
 use super::tier::Tier;
-use crate::interrupt::Interrupt;
 use crate::progress::Progress;
 use crate::verdict::{Error, While};
 
@@ -77,12 +76,12 @@ impl Executable {
         filter.filter(|filter| !self.name.contains(filter))
     }
 
-    /// Runs its tests and tells each one's outcome.
+    /// Runs its tests and tells each one's outcome. Dropped on the way, it takes all it started
+    /// along.
     pub(crate) async fn run(
         &self,
         ground: &Ground<'_>,
         progress: &Progress,
-        interrupt: &mut Interrupt,
     ) -> Result<Vec<Ran>, Error> {
         let mut command = self.command();
         // Times per test come as JSON only, which libtest prints on stable when told so.
@@ -105,34 +104,24 @@ impl Executable {
         let group = Group::of(&child);
         let mut suite = Suite::new(&self.name);
         let stderr = tokio::spawn(read_all(child.stderr.take().expect("stderr is piped")));
-        let followed = timeout(ground.deadline, async {
-            tokio::select! {
-                status = follow(&mut child, &mut suite, &self.name, progress) => status.map(Some),
-                () = interrupt.wait() => Ok(None),
-            }
-        })
-        .await;
-        group.kill();
+        let following = follow(&mut child, &mut suite, &self.name, progress);
+        let followed = timeout(ground.deadline, following).await;
+        drop(group);
         let stderr = timeout(DRAIN, stderr).await;
         let stderr = stderr.ok().and_then(Result::ok).unwrap_or_default();
-        let end = match followed {
-            Ok(Ok(Some(status))) => end(status),
-            Ok(Ok(None)) => {
-                return Err(Error::new("stopped on request; every test was told to end"));
-            }
-            Ok(Err(error)) => return Err(error),
-            Err(_) => {
-                let minutes = ground.deadline.as_secs_f64() / 60.0;
-                End::Broken(format!(
-                    "it was stopped: not done after {minutes:.1} minutes"
-                ))
-            }
+        let end = if let Ok(status) = followed {
+            end(status?)
+        } else {
+            let minutes = ground.deadline.as_secs_f64() / 60.0;
+            End::Broken(format!(
+                "it was stopped: not done after {minutes:.1} minutes"
+            ))
         };
         Ok(suite.finish(&end, &stderr))
     }
 }
 
-/// The executable's group, which what it started belongs to, too.
+/// The executable's group, which what it started belongs to, too: it ends with this.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -144,8 +133,10 @@ impl Group {
                 .map(Pid::from_raw),
         )
     }
+}
 
-    fn kill(&self) {
+impl Drop for Group {
+    fn drop(&mut self) {
         if let Some(leader) = self.0 {
             killpg(leader, Signal::SIGKILL).ok(); // an error means that nobody is left
         }
@@ -200,12 +191,21 @@ mod tests {
     use std::time::Duration;
 
     use super::{Executable, Ground};
-    use crate::interrupt::Interrupt;
     use crate::progress::Progress;
     use crate::test::suite::{Outcome, Ran};
     use crate::test::tier::Tier;
 
     async fn run(folder: &Path, script: &str, deadline: Duration) -> Vec<Ran> {
+        let executable = executable(folder, script);
+        let ground = Ground {
+            filter: None,
+            operator: None,
+            deadline,
+        };
+        executable.run(&ground, &Progress::new()).await.unwrap()
+    }
+
+    fn executable(folder: &Path, script: &str) -> Executable {
         let path = folder.join("suite");
         // Written by a child: a descriptor of ours, inherited by a neighbour's child, would keep
         // the file busy and the kernel from running it.
@@ -219,22 +219,12 @@ mod tests {
             .arg(&path)
             .status();
         assert!(written.unwrap().success());
-        let executable = Executable {
+        Executable {
             tier: Tier::Unit,
             name: "a::unit_a".into(),
             path,
             folder: folder.to_owned(),
-        };
-        let ground = Ground {
-            filter: None,
-            operator: None,
-            deadline,
-        };
-        let mut interrupt = Interrupt::listen().unwrap();
-        executable
-            .run(&ground, &Progress::new(), &mut interrupt)
-            .await
-            .unwrap()
+        }
     }
 
     const ONE: &str = r#"echo '{"type":"suite","event":"started"}'
@@ -266,11 +256,19 @@ echo '{"type":"suite","event":"ok"}'"#;
             "{}",
             ran[0].output
         );
-        let child = std::fs::read_to_string(folder.path().join("child")).unwrap();
-        assert!(
-            is_gone_within(child.trim(), Duration::from_secs(10)).await,
-            "{child} lives"
-        );
+        its_child_is_gone(folder.path()).await;
+    }
+
+    #[tokio::test]
+    async fn who_stops_waiting_for_an_executable_ends_it_with_what_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let script = "sleep 600 &\necho $! > child.new\nmv child.new child\nwait";
+        let child = folder.path().join("child");
+        tokio::select! {
+            ran = run(folder.path(), script, Duration::from_mins(1)) => panic!("it ended: {ran:?}"),
+            () = is_there(&child) => {}
+        }
+        its_child_is_gone(folder.path()).await;
     }
 
     #[tokio::test]
@@ -286,14 +284,22 @@ echo '{"type":"suite","event":"ok"}'"#;
         assert!(ran[0].output.contains("SIGABRT"), "{}", ran[0].output);
     }
 
-    async fn is_gone_within(pid: &str, deadline: Duration) -> bool {
-        let status = format!("/proc/{pid}/stat");
+    async fn is_there(path: &Path) {
+        while !path.exists() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    }
+
+    async fn its_child_is_gone(folder: &Path) {
+        let child = std::fs::read_to_string(folder.join("child")).unwrap();
+        let status = format!("/proc/{}/stat", child.trim());
         let gone = async {
             // A zombie runs no more; whoever adopted it reaps it.
             while std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }
         };
-        tokio::time::timeout(deadline, gone).await.is_ok()
+        let gone = tokio::time::timeout(Duration::from_secs(10), gone).await;
+        assert!(gone.is_ok(), "{child} lives");
     }
 }

@@ -44,6 +44,15 @@ impl Tier {
         Self::ALL.into_iter().find(|tier| tier.name() == name)
     }
 
+    /// How many executables run at once. Stories mostly wait for servers; unit tests keep every
+    /// core busy by themselves, and a start wants the machine as a user would give it.
+    pub(crate) fn side_by_side(self) -> usize {
+        match self {
+            Self::Check | Self::Unit | Self::Start => 1,
+            Self::Contract | Self::Integration | Self::Chaos => 2,
+        }
+    }
+
     /// The tier of a test target: its own tests are unit tests, those under `tests/` say it.
     pub(crate) fn of_target(kind: &str, name: &str) -> Result<Self, String> {
         if kind != "test" {

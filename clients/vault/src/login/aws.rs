@@ -48,6 +48,9 @@ pub(super) fn proof(
 ) -> Result<Proof, String> {
     let endpoint = match (question.endpoint, question.region) {
         (Some(endpoint), _) => endpoint.to_owned(),
+        (None, Some(region)) if region.starts_with("cn-") => {
+            format!("https://sts.{region}.amazonaws.com.cn/")
+        }
         (None, Some(region)) => format!("https://sts.{region}.amazonaws.com/"),
         (None, None) => GLOBAL_ENDPOINT.to_owned(),
     };
@@ -204,6 +207,20 @@ mod tests {
 
     fn decoded(body: &Value, field: &str) -> String {
         String::from_utf8(STANDARD.decode(body[field].as_str().unwrap()).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn china_has_a_domain_of_its_own() {
+        let question = Question {
+            region: Some("cn-north-1"),
+            endpoint: None,
+            server_id: None,
+        };
+        let proof = proof("app", &question, &keys(None), moment()).unwrap();
+        assert_eq!(
+            decoded(&proof.body, "iam_request_url"),
+            "https://sts.cn-north-1.amazonaws.com.cn/"
+        );
     }
 
     #[test]

@@ -4,6 +4,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 
 use aws_emulator::Emulator;
+use aws_lc_rs::encoding::{AsDer as _, Pkcs8V1Der};
+use aws_lc_rs::rsa::{KeyPair, KeySize};
+use aws_lc_rs::signature::{KeyPair as _, RSA_PKCS1_2048_8192_SHA256, UnparsedPublicKey};
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::ServiceAccount;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
@@ -11,7 +16,7 @@ use kernel::RealClock;
 use kube::Api;
 use kube::api::PostParams;
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 use testkit::{ControlPlane, Result};
 use vault_client::{AuthMount, AwsKeys, Client, Error, Login, Secret, Source, SourceError};
 
@@ -230,39 +235,84 @@ async fn a_vault_that_wants_to_be_named_refuses(#[case] server_id: Option<&str>)
     Ok(())
 }
 
-#[tokio::test]
-async fn a_machine_of_google_cloud_sends_the_identity_its_metadata_server_gives() -> Result<()> {
-    testkit::install_crypto();
-    let listen = || TcpListener::bind("127.0.0.1:0").unwrap();
-    let (vault, metadata) = (listen(), listen());
-    let url = |listener: &TcpListener| format!("http://{}", listener.local_addr().unwrap());
-    let login = Login::Gce {
-        mount: AuthMount::new("gcp"),
-        role: "app".to_owned(),
-        metadata: url(&metadata),
-    };
-    let config = config("f", &url(&vault), login);
-    let said = |body: &str| {
-        format!(
-            "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n{body}",
-            body.len()
-        )
-    };
-    let metadata = answering(metadata, 1, move |_| said("a.b.c"));
-    let granted = r#"{"auth":{"client_token":"hvs.t","accessor":"acc","lease_duration":60}}"#;
-    let vault = answering(vault, 1, move |_| said(granted));
+/// What Vault answers to whom it lets in.
+const GRANTED: &str = r#"{"auth":{"client_token":"hvs.t","accessor":"acc","lease_duration":60}}"#;
 
+fn listen() -> (TcpListener, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    (listener, url)
+}
+
+pub(crate) fn said(body: &str) -> String {
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+/// Logs in at `vault`, which answers once; what it was sent.
+async fn sent(login: Login, vault: (TcpListener, String)) -> Result<String> {
+    testkit::install_crypto();
+    let (vault, url) = vault;
+    let vault = answering(vault, 1, |_| said(GRANTED));
     let clock = Arc::new(RealClock::new());
+    let config = config("f", &url, login);
     let client = Client::new(config, parts(clock, Arc::<Seen>::default()))?;
     let session = client.login().await?;
     assert_eq!((session.method, session.accessor.as_str()), ("gcp", "acc"));
+    Ok(vault.join().unwrap().remove(0))
+}
+
+#[tokio::test]
+async fn a_machine_of_google_cloud_sends_the_identity_its_metadata_server_gives() -> Result<()> {
+    let (metadata, url) = listen();
+    let metadata = answering(metadata, 1, |_| said("a.b.c"));
+    let login = Login::Gce {
+        mount: AuthMount::new("gcp"),
+        role: "app".to_owned(),
+        metadata: url,
+    };
+    let sent = sent(login, listen()).await?;
+    assert!(sent.starts_with("post /v1/auth/gcp/login "), "{sent}");
+    assert!(sent.ends_with(r#"{"jwt":"a.b.c","role":"app"}"#), "{sent}");
 
     let asked = metadata.join().unwrap().remove(0);
     let identity = "get /computemetadata/v1/instance/service-accounts/default/identity?";
     assert!(asked.starts_with(identity), "{asked}");
     assert!(asked.contains("metadata-flavor: google"), "{asked}");
-    let sent = vault.join().unwrap().remove(0);
-    assert!(sent.starts_with("post /v1/auth/gcp/login "), "{sent}");
-    assert!(sent.ends_with(r#"{"jwt":"a.b.c","role":"app"}"#), "{sent}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_service_account_of_google_cloud_sends_a_jwt_that_its_key_signs() -> Result<()> {
+    let key = KeyPair::generate(KeySize::Rsa2048)?;
+    let der: Pkcs8V1Der<'_> = key.as_der()?;
+    let pem = STANDARD.encode(der.as_ref());
+    let file = json!({
+        "client_email": "key@project.iam.gserviceaccount.com",
+        "private_key_id": "key-1",
+        "private_key": format!("-----BEGIN PRIVATE KEY-----\n{pem}\n-----END PRIVATE KEY-----\n"),
+    });
+    let login = Login::GcpIam {
+        mount: AuthMount::new("auth/gcp-eu/"),
+        role: "app".to_owned(),
+        service_account: Some("app@project.iam.gserviceaccount.com".to_owned()),
+        credentials: Source::given(secret(&file.to_string())),
+    };
+    let sent = sent(login, listen()).await?;
+    assert!(sent.starts_with("post /v1/auth/gcp-eu/login "), "{sent}");
+
+    let (_, body) = sent.split_once("\r\n\r\n").unwrap();
+    let body: Value = serde_json::from_str(body)?;
+    assert_eq!(body["role"], "app");
+    let jwt = body["jwt"].as_str().unwrap();
+    let (text, signature) = jwt.rsplit_once('.').unwrap();
+    let public = UnparsedPublicKey::new(&RSA_PKCS1_2048_8192_SHA256, key.public_key());
+    public.verify(text.as_bytes(), &URL_SAFE_NO_PAD.decode(signature)?)?;
+    let (_, claims) = text.split_once('.').unwrap();
+    let claims: Value = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(claims)?)?;
+    assert_eq!(claims["sub"], "app@project.iam.gserviceaccount.com");
+    assert_eq!(claims["aud"], "vault/app");
+    let second = |claim: &str| claims[claim].as_i64().unwrap();
+    assert_eq!(second("exp") - second("iat"), 15 * 60);
     Ok(())
 }

@@ -6,6 +6,7 @@ mod calls;
 mod environment;
 mod faults;
 mod logins;
+mod openbao;
 mod redirects;
 mod session;
 mod tls;

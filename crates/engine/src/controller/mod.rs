@@ -286,9 +286,17 @@ impl Controller {
             // Work first, then a slot: one that waits for work would be missed by those who come
             // back from outside.
             self.work().await;
-            let slot = self.slots.take().await;
-            let taken = self.state.lock().queue.take(self.now());
+            let mut slot = self.slots.take(self.person_waits()).await;
+            let taken = {
+                let mut state = self.state.lock();
+                if slot.kept {
+                    state.queue.take_urgent(self.now())
+                } else {
+                    state.queue.take(self.now())
+                }
+            };
             if let Some(taken) = taken {
+                slot.urgent = taken.cause == Cause::User;
                 passes.run(self.clone().run(taken, slot));
             }
         }
@@ -296,13 +304,24 @@ impl Controller {
 
     /// Waits until an object is ready for its pass.
     async fn work(&self) {
+        self.until(Queue::is_ready).await;
+    }
+
+    /// Waits until an object is ready that a person has changed.
+    async fn person_waits(&self) {
+        self.until(|queue, now| queue.is_ready(now) && queue.depth(Cause::User) > 0)
+            .await;
+    }
+
+    /// Waits until the queue is `so`: looked at whenever it changes, and when its next timer rings.
+    async fn until(&self, so: impl Fn(&mut Queue, Duration) -> bool) {
         loop {
             let now = self.now();
-            let (ready, due) = {
+            let (is_so, due) = {
                 let mut state = self.state.lock();
-                (state.queue.is_ready(now), state.queue.next_due())
+                (so(&mut state.queue, now), state.queue.next_due())
             };
-            if ready {
+            if is_so {
                 return;
             }
             let wait = due.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));

@@ -64,8 +64,9 @@ struct WireEvent<'a> {
 #[derive(Deserialize)]
 struct WireList<'a> {
     metadata: WireListMeta,
+    /// An empty list of metadata can come as null.
     #[serde(borrow, default)]
-    items: Vec<&'a RawValue>,
+    items: Option<Vec<&'a RawValue>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -261,7 +262,7 @@ async fn list(watch: &Watch, client: &Client) -> Result<String, Ended> {
             .to_bytes();
         let page: WireList<'_> =
             serde_json::from_slice(&bytes).map_err(|e| Ended::Broken(e.to_string()))?;
-        for item in page.items {
+        for item in page.items.into_iter().flatten() {
             if let Some(object) = watch.read(item.get()) {
                 fresh.insert(object.key().clone(), object);
             }
@@ -372,4 +373,20 @@ pub(crate) fn encoded(value: &str) -> String {
         }
         out
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::WireList;
+    use rstest::rstest;
+
+    #[rstest]
+    #[case(r#"{"metadata": {"resourceVersion": "7"}, "items": []}"#)]
+    #[case(r#"{"metadata": {"resourceVersion": "7"}, "items": null}"#)]
+    #[case(r#"{"metadata": {"resourceVersion": "7"}}"#)]
+    fn an_empty_list_is_a_list(#[case] text: &str) {
+        let list: WireList<'_> = serde_json::from_str(text).unwrap();
+        assert_eq!(list.items.into_iter().flatten().count(), 0);
+        assert_eq!(list.metadata.resource_version, "7");
+    }
 }

@@ -48,7 +48,7 @@ pub(super) fn claimant(ctx: &Ctx, leftover: &Leftover, connection: &VaultConnect
             thing::<VaultRole>(&caches.roles, &spot, &known),
             thing::<VaultClusterRole>(&caches.cluster_roles, &spot, &known),
         ],
-        Site::Seed { .. } => {
+        Site::Seed(_) => {
             let claims = |seed: &VaultKVSecret| claims::claim_by_seed(seed, &spot, &known);
             [strongest(&caches.seeds, &spot, claims), Ok(None)]
         }

@@ -7,6 +7,7 @@ use api::vault::{
 use kernel::{ObjectKey, find, is_true};
 
 use super::leftover::{Site, namespace, same_address};
+use crate::kv::KvPath;
 use crate::names;
 use crate::place::Place;
 use crate::sync::{Declared, Kept};
@@ -218,7 +219,7 @@ pub(super) fn claim_by_seed(seed: &VaultKVSecret, spot: &Spot<'_>, known: &Known
 pub(super) fn may_concern(json: &str, key: &ObjectKey, site: &Site) -> bool {
     let name = match site {
         Site::Place(place) => place.name().to_lowercase(),
-        Site::Seed { path, .. } => path.to_lowercase(),
+        Site::Seed(KvPath { path, .. }) => path.to_lowercase(),
     };
     let whole = name.rsplit_once(PART).map_or(&*name, |(whole, _)| whole);
     // Other characters may be written as escapes.

@@ -1,11 +1,10 @@
 //! Whether a leftover may be deleted, from what stands in its place. Pure.
 
-use std::collections::BTreeMap;
-
 use api::vault::names as words;
 use vault_client::KvMetadata;
 
 use super::leftover::{Leftover, Site};
+use crate::kv;
 use crate::language::text::{Header, Marker};
 use crate::owner::{self, Ownership, Recorded};
 use crate::place::{Found, Place};
@@ -34,7 +33,7 @@ impl From<&Found> for Evidence {
 impl From<&KvMetadata> for Evidence {
     fn from(found: &KvMetadata) -> Self {
         Self {
-            marker: seed_marker(&found.custom_metadata),
+            marker: kv::marker(&found.custom_metadata),
             hash: None,
             version: Some(found.current_version),
         }
@@ -69,7 +68,7 @@ pub(super) fn judge(leftover: &Leftover, found: Option<&Evidence>, today: &Heade
         owner: leftover.owner.as_deref(),
         name: match &leftover.site {
             Site::Place(place) if leftover.recorded => Some(place.name()),
-            Site::Place(_) | Site::Seed { .. } => None,
+            Site::Place(_) | Site::Seed(_) => None,
         },
     };
     let marked = match &found.marker {
@@ -83,7 +82,7 @@ pub(super) fn judge(leftover: &Leftover, found: Option<&Evidence>, today: &Heade
     match &leftover.site {
         Site::Place(_) if marked => Judgement::Delete,
         Site::Place(place) => unmarked(leftover, place, found),
-        Site::Seed { .. } => seed(leftover, marked, found),
+        Site::Seed(_) => seed(leftover, marked, found),
     }
 }
 
@@ -110,17 +109,6 @@ fn seed(leftover: &Leftover, marked: bool, found: &Evidence) -> Judgement {
         )),
         (None, _) | (_, None) => Judgement::Leave("it is not known to be ours".to_owned()),
     }
-}
-
-/// The marker that a seed carries. Only seeds are marked this way, so it does not name a kind.
-fn seed_marker(custom: &BTreeMap<String, String>) -> Option<Marker> {
-    let says = |key: &str| custom.get(key).cloned();
-    (says("managed-by").as_deref() == Some(words::SENTINEL)).then(|| Marker {
-        auth_mount: says("auth-mount"),
-        cluster: says("cluster"),
-        resource: says("k8s-resource"),
-        kind: Some("VaultKVSecret".to_owned()),
-    })
 }
 
 #[cfg(test)]

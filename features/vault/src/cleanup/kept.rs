@@ -138,19 +138,27 @@ pub(crate) fn of_connection(ctx: &Ctx, connection: &str) -> Vec<Leftover> {
         .collect()
 }
 
-/// Drops all records of a connection; answers what stays in Vault.
-pub(crate) async fn abandon(ctx: &Ctx, connection: &str) -> Result<Vec<Leftover>, ApiError> {
+/// The same as the API server has them: what was kept just now has not been seen yet.
+pub(crate) async fn open(
+    ctx: &Ctx,
+    connection: &str,
+) -> Result<Vec<(ConfigMap, Leftover)>, ApiError> {
     let labelled = ListParams::default().labels(&format!("{}=true", words::CLEANUP_RECORD_LABEL));
     let maps = api(ctx).list(&labelled).await.map_err(|error| {
         let what = format!("list cleanup records in {}", ctx.deck.namespace);
         ApiError::classify(what, error)
     })?;
+    let records = maps.into_iter().filter_map(|map| {
+        let leftover = Record::read(&map).ok()?.leftover;
+        (leftover.connection == connection).then_some((map, leftover))
+    });
+    Ok(records.collect())
+}
+
+/// Drops all records of a connection; answers what stays in Vault.
+pub(crate) async fn abandon(ctx: &Ctx, connection: &str) -> Result<Vec<Leftover>, ApiError> {
     let mut abandoned = Vec::new();
-    for map in maps {
-        let leftover = match Record::read(&map) {
-            Ok(record) if record.leftover.connection == connection => record.leftover,
-            Ok(_) | Err(_) => continue,
-        };
+    for (map, leftover) in open(ctx, connection).await? {
         let bound = Preconditions {
             uid: map.metadata.uid.clone(),
             resource_version: None,

@@ -7,6 +7,7 @@ use kernel::ObjectKey;
 use kube::Resource;
 
 use crate::ctx::Ctx;
+use crate::kv::KvPath;
 use crate::place::{Place, sha256};
 use crate::sync::{Declared, Remains};
 
@@ -19,7 +20,7 @@ pub(crate) enum Site {
     /// A policy or a role.
     Place(Place),
     /// `<mount>/metadata/<path>`: a seed, with all its versions.
-    Seed { mount: String, path: String },
+    Seed(KvPath),
 }
 
 impl Site {
@@ -28,29 +29,20 @@ impl Site {
         if let Some(place) = Place::parse(text) {
             return Some(Self::Place(place));
         }
-        Self::below(text, "metadata/")
+        KvPath::of_metadata(text).map(Self::Seed)
     }
 
     /// The site of a seed, by the path in its spec: `<mount>/data/<path>`.
     pub(crate) fn of_seed(path: &str) -> Option<Self> {
-        Self::below(path, "data/")
-    }
-
-    fn below(text: &str, part: &str) -> Option<Self> {
-        let (mount, rest) = text.split_once('/')?;
-        let path = rest.strip_prefix(part)?;
-        (!mount.is_empty() && !path.is_empty()).then(|| Self::Seed {
-            mount: mount.to_owned(),
-            path: path.to_owned(),
-        })
+        KvPath::parse(path).map(Self::Seed)
     }
 
     /// Vault does not tell names of policies and roles apart by case.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Place(one), Self::Place(other)) => one.is(other),
-            (Self::Seed { .. }, Self::Seed { .. }) => self == other,
-            (Self::Place(_) | Self::Seed { .. }, _) => false,
+            (Self::Seed(_), Self::Seed(_)) => self == other,
+            (Self::Place(_) | Self::Seed(_), _) => false,
         }
     }
 
@@ -59,7 +51,7 @@ impl Site {
         match self {
             Self::Place(Place::Policy { .. }) => "policy",
             Self::Place(Place::Role { .. }) => "role",
-            Self::Seed { .. } => "secret",
+            Self::Seed(_) => "secret",
         }
     }
 
@@ -75,7 +67,7 @@ impl Site {
                 name: name.to_lowercase(),
             }
             .to_string(),
-            Self::Seed { .. } => self.to_string(),
+            Self::Seed(_) => self.to_string(),
         }
     }
 }
@@ -84,7 +76,7 @@ impl fmt::Display for Site {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Place(place) => place.fmt(f),
-            Self::Seed { mount, path } => write!(f, "{mount}/metadata/{path}"),
+            Self::Seed(KvPath { mount, path }) => write!(f, "{mount}/metadata/{path}"),
         }
     }
 }
@@ -150,9 +142,11 @@ impl Leftover {
     pub(crate) fn of_seed(seed: &VaultKVSecret, ctx: &Ctx) -> Self {
         let path = &seed.spec.path;
         // A path that names nothing was never written to; its record says so to a person.
-        let site = Site::of_seed(path).unwrap_or_else(|| Site::Seed {
-            mount: String::new(),
-            path: path.clone(),
+        let site = Site::of_seed(path).unwrap_or_else(|| {
+            Site::Seed(KvPath {
+                mount: String::new(),
+                path: path.clone(),
+            })
         });
         let connection = &seed.spec.connection_ref;
         let status = seed.status.clone().unwrap_or_default();

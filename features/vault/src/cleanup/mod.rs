@@ -25,7 +25,7 @@ use api::vault::{VaultConnection, names as words};
 use engine::{Cache, ControllerSpec, Deck, Kind, WatchKey};
 use k8s_openapi::api::core::v1::ConfigMap;
 
-pub(crate) use kept::{abandon, keep, of_connection};
+pub(crate) use kept::{abandon, keep, of_connection, open};
 pub(crate) use leftover::Leftover;
 
 use crate::ctx::Ctx;
@@ -42,7 +42,7 @@ pub(crate) fn start(ctx: &Arc<Ctx>, deck: &Deck) {
 }
 
 /// The watch of the records.
-fn watched(namespace: &str) -> WatchKey {
+pub(crate) fn watched(namespace: &str) -> WatchKey {
     WatchKey {
         namespace: Some(namespace.to_owned()),
         labels: Some(format!("{}=true", words::CLEANUP_RECORD_LABEL)),

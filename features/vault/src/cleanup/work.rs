@@ -15,6 +15,7 @@ use super::leftover::{Leftover, Site, namespace};
 use super::record::{Record, connection_of};
 use super::{cached, kept};
 use crate::ctx::Ctx;
+use crate::kv::KvPath;
 use crate::place::{self, Place};
 use crate::sync::doubts_connection;
 
@@ -233,7 +234,7 @@ async fn read(vault: &Client, site: &Site, pass: &mut Pass) -> Result<Option<Evi
             let found = pass.outside(place::read(vault, place)).await?;
             Ok(found.as_ref().map(Evidence::from))
         }
-        Site::Seed { mount, path } => {
+        Site::Seed(KvPath { mount, path }) => {
             let found = pass.outside(vault.read_metadata(mount, path)).await?;
             Ok(found.as_ref().map(Evidence::from))
         }
@@ -243,7 +244,7 @@ async fn read(vault: &Client, site: &Site, pass: &mut Pass) -> Result<Option<Evi
 async fn delete(vault: &Client, site: &Site, pass: &mut Pass) -> Result<(), Error> {
     match site {
         Site::Place(place) => pass.outside(place::delete(vault, place)).await,
-        Site::Seed { mount, path } => {
+        Site::Seed(KvPath { mount, path }) => {
             kill_point("vault-before-delete");
             pass.outside(vault.delete_metadata(mount, path)).await?;
             kill_point("vault-after-delete");
@@ -256,7 +257,7 @@ fn not_deleted(site: &Site) -> &'static str {
     match site {
         Site::Place(Place::Policy { .. }) => "ForeignPolicyNotDeleted",
         Site::Place(Place::Role { .. }) => "ForeignRoleNotDeleted",
-        Site::Seed { .. } => "ForeignSecretNotDeleted",
+        Site::Seed(_) => "ForeignSecretNotDeleted",
     }
 }
 

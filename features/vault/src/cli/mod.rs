@@ -13,6 +13,7 @@ mod export;
 mod file;
 mod orphans;
 mod plan;
+mod reach;
 mod site;
 mod status;
 mod target;
@@ -22,6 +23,7 @@ use std::error::Error;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use engine::{Answer, Verbs};
 
+pub(crate) use reach::reach;
 use site::Site;
 
 type Failure = Box<dyn Error>;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use engine::{Answer, Finding, Health, Outcome};
+use futures::future::join_all;
 use kernel::ObjectKey;
 use serde_json::json;
 use vault_client::Client;
@@ -31,31 +32,27 @@ pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Fa
         None => site.connections(),
     };
     read_records(site, &connections).await?;
-    let mut found = Vec::new();
+    // What objects have behind any connection is nobody's orphan: each Vault says first which it is.
+    let all = site.connections();
+    join_all(all.iter().map(|one| site.vault(one))).await; // failures are told where they matter
+    let (mut found, mut findings) = (Vec::new(), Vec::new());
     for connection in connections {
-        let vault = site.vault(&connection).await?;
-        let at = site.connection(&connection)?;
-        let cluster = site.ctx.header(&at, "", &ObjectKey::cluster("")).cluster;
-        let orphans = search_behind(&connection, &vault, &site.ctx).await?;
-        let orphans = orphans.ok_or("the objects changed meanwhile; ask again")?;
-        found.extend(orphans.into_iter().map(|orphan| Found {
-            connection: connection.clone(),
-            vault: vault.clone(),
-            cluster: cluster.clone(),
-            orphan,
-        }));
+        match search(site, &connection).await {
+            Ok(orphans) => found.extend(orphans),
+            Err(error) => findings.push(unsearched(&connection, &*error)),
+        }
     }
+    let mut outcome = if findings.is_empty() {
+        Outcome::Holds
+    } else {
+        Outcome::Unknown
+    };
     if !args.get_flag("delete") || found.is_empty() {
-        let any = !found.is_empty();
-        let states = found.iter().map(|one| finding(one, "kept")).collect();
-        return Ok(answer(
-            states,
-            if any {
-                Outcome::DoesNot
-            } else {
-                Outcome::Holds
-            },
-        ));
+        if outcome == Outcome::Holds && !found.is_empty() {
+            outcome = Outcome::DoesNot;
+        }
+        findings.extend(found.iter().map(|one| finding(one, "kept")));
+        return Ok(answer(findings, outcome));
     }
     if let Some(doubt) = site.doubt() {
         return Err(doubt.into());
@@ -72,11 +69,9 @@ pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Fa
         return Err("nothing was done".into());
     }
     site.allow_writes();
-    let mut findings = Vec::new();
-    let mut outcome = Outcome::Holds;
     for one in &found {
         let done = delete(one).await;
-        if done.is_err() {
+        if done.is_err() && outcome == Outcome::Holds {
             outcome = Outcome::DoesNot;
         }
         findings.push(finding(
@@ -85,6 +80,31 @@ pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Fa
         ));
     }
     Ok(answer(findings, outcome))
+}
+
+async fn search(site: &Site, connection: &str) -> Result<Vec<Found>, Failure> {
+    let vault = site.vault(connection).await?;
+    let at = site.connection(connection)?;
+    let cluster = site.ctx.header(&at, "", &ObjectKey::cluster("")).cluster;
+    let orphans = search_behind(connection, &vault, &site.ctx).await?;
+    let orphans = orphans.ok_or("the objects changed meanwhile; ask again")?;
+    let found = orphans.into_iter().map(|orphan| Found {
+        connection: connection.to_owned(),
+        vault: vault.clone(),
+        cluster: cluster.clone(),
+        orphan,
+    });
+    Ok(found.collect())
+}
+
+/// A connection behind which nothing could be looked for.
+fn unsearched(connection: &str, error: &dyn std::error::Error) -> Finding {
+    let state = error.to_string();
+    Finding {
+        name: format!("VaultConnection/{connection}"),
+        full: json!({"connection": connection, "state": state}),
+        cells: vec![connection.to_owned(), String::new(), String::new(), state],
+    }
 }
 
 /// Records account for what they name, so all must be known first.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use vault_client::{Client, Login, Parts, Secret, Source};
 
 use super::{Failure, flag, text};
-use crate::connection::{ServiceAccountRef, prepare};
+use crate::connection::prepare;
 use crate::ctx::Ctx;
 use crate::links::{Dependent, Standing};
 use crate::settings;
@@ -194,16 +194,12 @@ impl Site {
         name: &str,
     ) -> Result<(Client, vault_client::Health), Failure> {
         let account = &self.ctx.settings.service_account;
-        let account = ServiceAccountRef {
-            namespace: account.namespace.clone(),
-            name: account.name.clone(),
-        };
         // Logging in makes a token of the operator's account: no write of ours, so not guarded.
         let kube = self.kube();
         let config = match &self.token {
-            None => prepare(connection, &kube, &account).await?,
+            None => prepare(connection, &kube, account).await?,
             Some(token) => {
-                let mut config = prepare(&without_login(connection), &kube, &account).await?;
+                let mut config = prepare(&without_login(connection), &kube, account).await?;
                 config.login = Login::Token {
                     token: Source::given(token.clone()),
                 };
@@ -333,7 +329,7 @@ async fn cluster(clients: &Clients) -> Result<ClusterId, Failure> {
 }
 
 /// The same connection, but nothing is read to log in with.
-fn without_login(connection: &VaultConnection) -> VaultConnection {
+pub(super) fn without_login(connection: &VaultConnection) -> VaultConnection {
     let mut bare = connection.clone();
     // A kubernetes login asks for its token only when it is used, and this one never is.
     let unused: Option<KubernetesAuth> = serde_json::from_value(json!({"role": "-"})).ok();

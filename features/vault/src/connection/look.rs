@@ -74,17 +74,14 @@ impl Look {
         ctx: &Ctx,
         pass: &mut Pass,
     ) -> Result<(), Stop> {
-        let (client, fingerprint, account) = self.health(connection, ctx, pass).await?;
-        if self
-            .bootstrap(connection, &client, &account, ctx, pass)
-            .await?
-        {
+        let (client, fingerprint) = self.health(connection, ctx, pass).await?;
+        if self.bootstrap(connection, &client, ctx, pass).await? {
             self.stepped = true;
             return Ok(());
         }
         self.login(&client, &fingerprint, connection, ctx, pass)
             .await?;
-        self.review(connection, &client, &account, ctx, pass).await;
+        self.review(connection, &client, ctx, pass).await;
         let taken = templates::spread(connection, ctx).await;
         let taken = taken.map_err(Error::from)?;
         templates::tell_taken(&taken, &self.memory.taken, pass);
@@ -103,7 +100,7 @@ impl Look {
         ctx: &Ctx,
         pass: &mut Pass,
     ) -> Result<(), Stop> {
-        let (client, fingerprint, _) = self.health(connection, ctx, pass).await?;
+        let (client, fingerprint) = self.health(connection, ctx, pass).await?;
         self.login(&client, &fingerprint, connection, ctx, pass)
             .await
     }
@@ -114,17 +111,14 @@ impl Look {
         connection: &VaultConnection,
         ctx: &Ctx,
         pass: &mut Pass,
-    ) -> Result<(Client, String, ServiceAccountRef), Stop> {
+    ) -> Result<(Client, String), Stop> {
         self.conditions = Conditions::new(
             &self.status.conditions,
             connection.metadata.generation,
             ctx.now(),
         );
-        let account = ServiceAccountRef {
-            namespace: ctx.settings.service_account.namespace.clone(),
-            name: ctx.settings.service_account.name.clone(),
-        };
-        let prepared = config::prepare(connection, &ctx.deck.client, &account).await;
+        let account = &ctx.settings.service_account;
+        let prepared = config::prepare(connection, &ctx.deck.client, account).await;
         let prepared = prepared.map_err(|problem| unprepared(problem, connection))?;
         let fingerprint = prepared.fingerprint.clone();
         let client = client(prepared, &pass.key().name, ctx)
@@ -139,7 +133,7 @@ impl Look {
         usable.map_err(|error| stop(error, connection))?;
         takes_namespaces(connection, &health)?;
         self.health = Some(health);
-        Ok((client, fingerprint, account))
+        Ok((client, fingerprint))
     }
 
     /// Takes one step of bootstrap, if it owes one; answers whether it did.
@@ -147,7 +141,6 @@ impl Look {
         &mut self,
         connection: &VaultConnection,
         client: &Client,
-        account: &ServiceAccountRef,
         ctx: &Ctx,
         pass: &mut Pass,
     ) -> Result<bool, Stop> {
@@ -177,10 +170,7 @@ impl Look {
             identity: ctx.identity(connection),
             connection: pass.key().name.to_string(),
         };
-        let issuer = OwnIssuer {
-            kube: ctx.deck.client.clone(),
-            account: account.clone(),
-        };
+        let issuer = OwnIssuer::of(ctx);
         let role_mount = names::role_mount(connection.spec.defaults.as_ref(), auth).ok();
         let below = below(connection);
         let site = Site {
@@ -194,7 +184,7 @@ impl Look {
             vault: &vault,
             login: client,
             issuer: &issuer,
-            account: (&account.namespace, &account.name),
+            account: (&issuer.account.namespace, &issuer.account.name),
             role_mount: role_mount.as_ref().map(|at| &at.mount),
             below: &below,
         };
@@ -302,7 +292,6 @@ impl Look {
         &mut self,
         connection: &VaultConnection,
         client: &Client,
-        account: &ServiceAccountRef,
         ctx: &Ctx,
         pass: &mut Pass,
     ) {
@@ -321,10 +310,7 @@ impl Look {
         let client = &at_login(client, connection);
         let failed = match due {
             Due::Yes { .. } => {
-                let issuer = OwnIssuer {
-                    kube: ctx.deck.client.clone(),
-                    account: account.clone(),
-                };
+                let issuer = OwnIssuer::of(ctx);
                 let mount = vault_client::AuthMount::new(&kubernetes.auth_path);
                 let rotate = async {
                     let jwt = issuer.reviewer().await;
@@ -398,14 +384,11 @@ fn parts(name: &str, ctx: &Ctx) -> Parts {
 
 /// A client with the bootstrap token, in the namespace of the login.
 async fn bootstrap_client(connection: &VaultConnection, ctx: &Ctx) -> Result<Client, Stop> {
-    let account = ServiceAccountRef {
-        namespace: String::new(),
-        name: String::new(),
-    };
+    let account = &ctx.settings.service_account;
     let spec = connection.spec.auth.bootstrap.as_ref();
     let spec = spec.expect("asked only where there is one");
     let unprepared = |problem: Problem| unprepared(problem, connection);
-    let config = config::prepare(connection, &ctx.deck.client, &account).await;
+    let config = config::prepare(connection, &ctx.deck.client, account).await;
     let mut config = config.map_err(unprepared)?;
     let mut secrets = Secrets::new(ctx.deck.client.clone());
     let token = secrets.value(&spec.secret_ref).await.map_err(unprepared)?;
@@ -456,6 +439,15 @@ fn method(connection: &VaultConnection) -> &'static str {
 struct OwnIssuer {
     kube: kube::Client,
     account: ServiceAccountRef,
+}
+
+impl OwnIssuer {
+    fn of(ctx: &Ctx) -> Self {
+        Self {
+            kube: ctx.deck.client.clone(),
+            account: ctx.settings.service_account.clone(),
+        }
+    }
 }
 
 impl Issuer for OwnIssuer {

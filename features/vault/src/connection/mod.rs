@@ -126,7 +126,7 @@ impl Reconcile for Connections {
     ) -> Result<Progress, Error> {
         let ctx = &*self.ctx;
         if connection.metadata.deletion_timestamp.is_some() {
-            if removal::is_awaited(&pass.key().name, ctx) {
+            if removal::is_awaited(connection, ctx) {
                 self.stay_reachable(connection, pass).await;
             }
             return removal::reconcile(connection, ctx, pass).await;

@@ -48,8 +48,11 @@ pub(super) async fn reconcile(
         );
         return wait(connection, reasons::CHILDREN_EXIST, message, ctx, pass).await;
     }
-    let records = cleanup::of_connection(ctx, &name);
-    if !records.is_empty() {
+    let records = match cleanup::of_connection(ctx, &name).len() {
+        0 => cleanup::open(ctx, &name).await?.len(),
+        seen => seen,
+    };
+    if records > 0 {
         if pass.object().annotation(words::ABANDON_CLEANUP).as_deref() == Some("true") {
             for left in cleanup::abandon(ctx, &name).await? {
                 pass.event(Note::warning(
@@ -59,9 +62,8 @@ pub(super) async fn reconcile(
             }
         } else {
             let message = format!(
-                "{} things in Vault are still to be removed; wait, or annotate \
-                 vault.platform.io/abandon-cleanup=true to leave them there",
-                records.len()
+                "{records} things in Vault are still to be removed; wait, or annotate \
+                 vault.platform.io/abandon-cleanup=true to leave them there"
             );
             return wait(
                 connection,
@@ -84,9 +86,13 @@ pub(super) async fn reconcile(
     Ok(Progress::done())
 }
 
-/// Whether somebody still has to call Vault over a connection that goes.
-pub(super) fn is_awaited(connection: &str, ctx: &Ctx) -> bool {
-    !ctx.dependents(connection).is_empty() || !cleanup::of_connection(ctx, connection).is_empty()
+/// Whether somebody still has to call Vault over a connection that goes: others, or itself for its
+/// mount.
+pub(super) fn is_awaited(connection: &VaultConnection, ctx: &Ctx) -> bool {
+    let name = connection.metadata.name.as_deref().unwrap_or_default();
+    let bootstrap = connection.spec.auth.bootstrap.as_ref();
+    let has_mount = bootstrap.is_some_and(|bootstrap| bootstrap.cleanup_auth_mount);
+    has_mount || !ctx.dependents(name).is_empty() || !cleanup::of_connection(ctx, name).is_empty()
 }
 
 fn children(ctx: &Ctx, connection: &str) -> Vec<String> {

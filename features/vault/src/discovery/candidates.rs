@@ -130,7 +130,7 @@ mod tests {
             "spec": {"address": "https://v", "auth": {"kubernetes": {"role": "operator"}}},
         }))
         .unwrap();
-        let mut claims = Claims::new(&connection);
+        let mut claims = Claims::new(&connection, None);
         for path in recorded {
             claims.add_leftover(&Place::parse(path).unwrap());
         }

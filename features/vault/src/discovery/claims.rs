@@ -7,7 +7,7 @@ use api::vault::{
     VaultPolicy, VaultRole,
 };
 use engine::{Cache, Kind};
-use vault_client::AuthMount;
+use vault_client::{AuthMount, Health};
 
 use crate::cleanup;
 use crate::ctx::Ctx;
@@ -49,14 +49,16 @@ impl Claimant for VaultClusterRole {
 }
 
 /// A Vault, and a namespace in it, from the root.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 struct Realm {
     address: String,
+    /// As it last answered; none if it did not yet.
+    health: Option<Health>,
     namespace: String,
 }
 
 impl Realm {
-    fn new(connection: &VaultConnection, own: Option<&str>) -> Self {
+    fn new(connection: &VaultConnection, health: Option<Health>, own: Option<&str>) -> Self {
         let parts = [connection.spec.vault_namespace.as_deref(), own];
         let parts = parts
             .into_iter()
@@ -65,8 +67,21 @@ impl Realm {
         let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
         Self {
             address: connection.spec.address.trim_end_matches('/').to_owned(),
+            health,
             namespace: parts.join("/"),
         }
+    }
+
+    /// Whether both may be the same: what an object has must never pass for nobody's. Two addresses
+    /// can lead to one Vault, which says so by its ID once it has answered.
+    fn may_be(&self, other: &Self) -> bool {
+        let is_one = match (&self.health, &other.health) {
+            (Some(here), Some(there)) => {
+                here.cluster_id.is_some() && here.cluster_id == there.cluster_id
+            }
+            (None, _) | (_, None) => true,
+        };
+        self.namespace == other.namespace && (self.address == other.address || is_one)
     }
 }
 
@@ -74,6 +89,7 @@ impl Realm {
 #[derive(Debug)]
 struct Way {
     connection: VaultConnection,
+    health: Option<Health>,
     identity: String,
     role_mount: Option<AuthMount>,
 }
@@ -92,9 +108,9 @@ pub(super) struct Claims {
 
 impl Claims {
     /// Nothing is claimed yet.
-    pub(super) fn new(at: &VaultConnection) -> Self {
+    pub(super) fn new(at: &VaultConnection, health: Option<Health>) -> Self {
         Self {
-            realm: Realm::new(at, None),
+            realm: Realm::new(at, health, None),
             ways: BTreeMap::new(),
             recorded: BTreeSet::new(),
             wanted: BTreeSet::new(),
@@ -104,11 +120,17 @@ impl Claims {
     }
 
     /// Takes in a connection; all of them come before the objects.
-    pub(super) fn add_connection(&mut self, connection: &VaultConnection, identity: String) {
+    pub(super) fn add_connection(
+        &mut self,
+        connection: &VaultConnection,
+        health: Option<Health>,
+        identity: String,
+    ) {
         let spec = &connection.spec;
         let role_mount = names::role_mount(spec.defaults.as_ref(), &spec.auth).ok();
         let way = Way {
             connection: connection.clone(),
+            health,
             identity,
             role_mount: role_mount.map(|at| at.mount),
         };
@@ -121,7 +143,10 @@ impl Claims {
         let terms = object.terms();
         let is_here = |connection: Option<&str>| {
             let way = self.ways.get(connection.unwrap_or(terms.connection));
-            way.is_some_and(|way| Realm::new(&way.connection, terms.vault_namespace) == self.realm)
+            way.is_some_and(|way| {
+                Realm::new(&way.connection, way.health.clone(), terms.vault_namespace)
+                    .may_be(&self.realm)
+            })
         };
         let status = object.status();
         let sync = status.sync();
@@ -233,9 +258,13 @@ fn canonical(place: &Place) -> Place {
 /// What is claimed behind `connection`, as last seen; none until all objects have been read.
 pub(super) fn gathered(connection: &VaultConnection, ctx: &Ctx) -> Option<Claims> {
     let caches = &ctx.caches;
-    let mut claims = Claims::new(connection);
+    let health = |one: &VaultConnection| {
+        let name = one.metadata.name.as_deref().unwrap_or_default();
+        ctx.links.last_health(name)
+    };
+    let mut claims = Claims::new(connection, health(connection));
     each(&caches.connections, |one: VaultConnection| {
-        claims.add_connection(&one, ctx.identity(&one));
+        claims.add_connection(&one, health(&one), ctx.identity(&one));
     })?;
     for name in claims.ways.keys().cloned().collect::<Vec<_>>() {
         for leftover in cleanup::of_connection(ctx, &name) {

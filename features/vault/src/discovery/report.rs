@@ -141,8 +141,8 @@ mod tests {
             "spec": {"address": "https://v", "auth": {"kubernetes": {"role": "r"}}},
         }))
         .unwrap();
-        let mut claims = Claims::new(&connection);
-        claims.add_connection(&connection, "k".into());
+        let mut claims = Claims::new(&connection, None);
+        claims.add_connection(&connection, None, "k".into());
         for name in wanted {
             let policy: api::vault::VaultPolicy = serde_json::from_value(json!({
                 "metadata": {"name": "x", "namespace": "n"},

@@ -33,7 +33,7 @@ pub(super) fn keys(header: &Header, first: bool, now: Timestamp) -> BTreeMap<Str
 }
 
 /// The marker in `custom`, if there is one. Only seeds are marked this way, so it has no kind.
-pub(super) fn found(custom: &BTreeMap<String, String>) -> Option<Marker> {
+pub(crate) fn found(custom: &BTreeMap<String, String>) -> Option<Marker> {
     let says = |key: &str| custom.get(key).cloned();
     (says(MANAGED_BY).as_deref() == Some(SENTINEL)).then(|| Marker {
         auth_mount: says(AUTH_MOUNT),

@@ -16,17 +16,29 @@ mod status;
 
 use std::sync::Arc;
 
-use api::vault::VaultKVSecret;
+use api::vault::{SyncStatus, VaultKVSecret, VaultKVSecretStatus};
 use engine::{Pass, Reconcile};
 use kernel::{ObjectKey, Progress};
 
 use crate::ctx::Ctx;
 use crate::links::Dependent;
-use crate::sync::{Error, Stop};
+use crate::sync::{Error, Kept, Stop};
+pub(crate) use marker::found as marker;
 pub(crate) use outlook::outlook;
+pub(crate) use path::KvPath;
 use status::Told;
 
 const KIND: &str = "VaultKVSecret";
+
+impl Kept for VaultKVSecretStatus {
+    fn sync(&self) -> &SyncStatus {
+        &self.sync
+    }
+
+    fn sync_mut(&mut self) -> &mut SyncStatus {
+        &mut self.sync
+    }
+}
 
 /// The controller of seeds.
 pub(crate) struct Seeds {

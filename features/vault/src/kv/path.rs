@@ -4,16 +4,25 @@ use std::fmt;
 
 /// A path in a KV engine of version 2. Its mount is one segment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct KvPath {
-    pub(super) mount: String,
-    pub(super) path: String,
+pub(crate) struct KvPath {
+    pub(crate) mount: String,
+    pub(crate) path: String,
 }
 
 impl KvPath {
     /// The path that a spec names.
-    pub(super) fn parse(text: &str) -> Option<Self> {
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        Self::below("data/", text)
+    }
+
+    /// The path whose `<mount>/metadata/<path>` this is.
+    pub(crate) fn of_metadata(text: &str) -> Option<Self> {
+        Self::below("metadata/", text)
+    }
+
+    fn below(part: &str, text: &str) -> Option<Self> {
         let (mount, rest) = text.split_once('/')?;
-        let path = rest.strip_prefix("data/")?;
+        let path = rest.strip_prefix(part)?;
         (!mount.is_empty() && !path.is_empty()).then(|| Self {
             mount: mount.to_owned(),
             path: path.to_owned(),

@@ -62,7 +62,7 @@ pub(super) async fn write(
     let denied = reason == Some(reasons::TENANCY_DENIED);
     ctx.metrics.tenancy(KIND, pass.key(), denied);
     if failed || after != before {
-        stamp(&mut after.sync, now, pass);
+        stamp(&mut after.sync, now, true, pass);
         pass.write_status(&after).await?;
     }
     ended.map_or_else(Stop::progress, |()| Ok(Progress::done()))

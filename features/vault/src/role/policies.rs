@@ -24,7 +24,13 @@ impl Resolved {
     /// Why the role is not Ready, if something is missing.
     pub(super) fn lacks(&self) -> Option<Reason> {
         let said: Vec<_> = self.missing.iter().map(|(_, said)| &**said).collect();
-        (!said.is_empty()).then(|| Reason::new(reasons::POLICY_NOT_IN_VAULT, said.join("; ")))
+        let refused = |(reason, _): &(&str, String)| *reason == reasons::REFERENCE_NOT_GRANTED;
+        let reason = if self.missing.iter().any(refused) {
+            reasons::TENANCY_DENIED
+        } else {
+            reasons::POLICY_NOT_IN_VAULT
+        };
+        (!said.is_empty()).then(|| Reason::new(reason, said.join("; ")))
     }
 }
 
@@ -78,7 +84,10 @@ fn find(
     ground: &Ground,
 ) -> Result<String, (&'static str, String)> {
     let (cache, key) = match reference.kind {
-        PolicyKind::External => return Ok(reference.name.clone()),
+        PolicyKind::External => {
+            granted(reference, None, ground)?;
+            return Ok(reference.name.clone());
+        }
         PolicyKind::VaultPolicy => (
             &ctx.caches.policies,
             ObjectKey::of(namespace, &reference.name),
@@ -103,12 +112,21 @@ fn find(
             ),
         ));
     }
-    if let Some(guard) = ground.guard() {
-        let granted = guard.may_bind(reference, policy.spec.bindable_from.as_ref());
-        granted.map_err(|refusal| (reasons::REFERENCE_NOT_GRANTED, refusal.to_string()))?;
-    }
+    granted(reference, policy.spec.bindable_from.as_ref(), ground)?;
     let name = policy.status.vault_name.filter(|name| !name.is_empty());
     name.ok_or_else(|| missing("is not in Vault yet; its own conditions say why"))
+}
+
+/// Whether tenancy lets the role bind it; cluster roles are not guarded.
+fn granted(
+    reference: &PolicyReference,
+    bindable_from: Option<&NamespaceChoice>,
+    ground: &Ground,
+) -> Result<(), (&'static str, String)> {
+    let judged = ground
+        .guard()
+        .map_or(Ok(()), |guard| guard.may_bind(reference, bindable_from));
+    judged.map_err(|refusal| (reasons::REFERENCE_NOT_GRANTED, refusal.to_string()))
 }
 
 /// Whether a policy is where the role is: the same address, and the same namespace in it.

@@ -30,7 +30,7 @@ fn without_flags_the_predecessors_defaults_hold() {
         min_scan_interval: Duration::from_secs(300),
         cleanup_retry: Duration::from_secs(300),
         deletion_deadline: Deadline::After(Duration::from_secs(60)),
-        service_account: ServiceAccount {
+        service_account: ServiceAccountRef {
             name: "pontoon".into(),
             namespace: "pontoon-system".into(),
         },

@@ -72,6 +72,11 @@ pub(super) async fn apply<K: Declared>(
     if desired.spends_consent {
         announce_drop::<K>(&status, &records, ground, pass).await?;
     }
+    // What an open intent makes ours is on record before another intent takes its place.
+    let is_recorded = |target: &Target| records.iter().any(|one| one.place.is(&target.place));
+    let owes_record = plan
+        .iter()
+        .any(|(target, step)| matches!(step, Step::Keep) && !is_recorded(target));
     let mut stop = None;
     for (target, step) in plan {
         let record = records.iter().find(|record| record.place.is(&target.place));
@@ -95,7 +100,8 @@ pub(super) async fn apply<K: Declared>(
                 stop.get_or_insert_with(|| unsupported(&target.place, &fields));
             }
             Step::Write { cause, lost } => {
-                match announce::<K>(&status, target, cause, ground, pass, applied.wrote).await? {
+                let to_record = applied.wrote || owes_record;
+                match announce::<K>(&status, target, cause, ground, pass, to_record).await? {
                     Announced::Later => applied.more = true,
                     Announced::Yes => {
                         write(target, ground, pass).await?;
@@ -174,7 +180,7 @@ fn written(target: &Target, ground: &Ground) -> Record {
 enum Announced {
     /// Go on.
     Yes,
-    /// Another write of this pass is not recorded yet; this one waits for the next pass.
+    /// Something else is not recorded yet; this write waits for the next pass.
     Later,
 }
 
@@ -186,7 +192,7 @@ async fn announce<K: Declared>(
     cause: Cause,
     ground: &Ground,
     pass: &mut Pass,
-    wrote: bool,
+    to_record: bool,
 ) -> Result<Announced, Stop> {
     let kind = match (cause, &target.wanted) {
         (Cause::Create, Wanted::Role(_)) => IntentKind::Create,
@@ -209,7 +215,7 @@ async fn announce<K: Declared>(
     if open {
         return Ok(Announced::Yes);
     }
-    if wrote {
+    if to_record {
         return Ok(Announced::Later);
     }
     let mut status = status.clone();
@@ -402,12 +408,13 @@ async fn leave_behind<K: Declared>(
         until,
     );
     let mut still = Vec::new();
-    for entry in kept {
-        if keep_up(object, &entry, &targets, ground, ctx, pass, applied).await? {
+    for mut entry in kept {
+        if keep_up(object, &mut entry, &targets, ground, ctx, pass, applied).await? {
             still.push(entry);
         }
     }
-    applied.recheck = moves::next_end(&still, ground.now);
+    let next = moves::next_end(&still, ground.now);
+    applied.recheck = applied.recheck.into_iter().chain(next).min();
     applied.previous = Some(still);
     Ok(())
 }
@@ -422,7 +429,7 @@ fn grace<K: Declared>(object: &K, ground: &Ground, ctx: &Ctx) -> Duration {
 /// needs it, it goes. Answers whether it stays.
 async fn keep_up<K: Declared>(
     object: &K,
-    entry: &PreviousName,
+    entry: &mut PreviousName,
     targets: &[&Target],
     ground: &Ground,
     ctx: &Ctx,
@@ -490,10 +497,16 @@ async fn keep_up<K: Declared>(
         name: Some(place.name()),
     };
     let ours = owner::judge(found.marker().as_ref(), &ground.header, recorded) == Ownership::Ours;
+    let mut marker = found.marker();
     if ours && found.hash() != Some(target.wanted.hash()) {
         let write = pass.outside(place::write(&vault, &place, &target.wanted));
         write.await.map_err(Error::from)?;
         applied.wrote = true;
+        marker = Some(owner::marker(&ground.header));
+    }
+    // It carries today's marker now, which another connection would not know for ours.
+    if let Some(marker) = marker.filter(|_| ours) {
+        entry.owner = Some(owner::shown(&marker));
     }
     Ok(true)
 }

@@ -212,12 +212,13 @@ fn is_unobserved(sync: &SyncStatus, generation: Option<i64>) -> bool {
     seen != generation
 }
 
-/// What Vault holds at each target, in their order. What needs no look has none: in mode `ignore`
-/// what was written last is taken to be there.
+/// What Vault holds at each target, in their order. What needs no look has none: in mode `ignore`,
+/// or when the last look `is_fresh`, what was written last is taken to be there.
 pub(super) async fn found<K: Declared>(
     object: &K,
     desired: &Desired<K::Extra>,
     ground: &Ground,
+    is_fresh: bool,
     pass: &mut Pass,
 ) -> Result<Vec<Seen>, Stop> {
     let records = K::records(&object.status());
@@ -225,7 +226,8 @@ pub(super) async fn found<K: Declared>(
     for target in &desired.targets {
         let record = records.iter().find(|record| record.place.is(&target.place));
         let hash = record.and_then(|record| record.hash.as_ref());
-        if ground.mode == DriftMode::Ignore && hash == Some(&target.wanted.hash()) {
+        let needs_no_look = is_fresh || ground.mode == DriftMode::Ignore;
+        if needs_no_look && hash == Some(&target.wanted.hash()) {
             found.push(Seen::Unasked);
             continue;
         }

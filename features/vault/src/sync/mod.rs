@@ -6,6 +6,8 @@
 mod apply;
 mod error;
 mod gather;
+mod held;
+mod looks;
 mod moves;
 mod outlook;
 mod plan;
@@ -25,11 +27,13 @@ use serde::de::DeserializeOwned;
 pub(crate) use apply::Applied;
 pub(crate) use error::{Error, Stop, doubts_connection, reason};
 pub(crate) use gather::{Ground, Target, connected};
+pub(crate) use held::{Held, hold};
+pub(crate) use looks::Looks;
 pub(crate) use outlook::{Ahead, Outlook, outlook, own_vault};
 pub(crate) use plan::{Cause, Step};
 pub(crate) use refusals::Refusals;
 pub(crate) use removal::Remains;
-pub(crate) use status::{STARTING, Told, dry_run, failure, is_silent, stamp, stopped};
+pub(crate) use status::{Told, dry_run, is_silent, stamp, stopped};
 
 use crate::ctx::Ctx;
 use crate::links::Dependent;
@@ -170,6 +174,7 @@ impl<K: Declared> Reconcile for Synced<K> {
     fn gone(&self, key: &ObjectKey) {
         self.ctx.links.leave((K::DEPENDENT, key));
         self.ctx.refusals.forget(K::DEPENDENT, key);
+        self.ctx.looks.forget(K::DEPENDENT, key);
         self.ctx.metrics.forget_object(&K::kind(&()), key);
     }
 }
@@ -218,11 +223,19 @@ async fn attempt<K: Declared>(
     let asked = ground.question(&desired.targets);
     ctx.refusals.check(K::DEPENDENT, pass, asked)?;
 
+    // Nor does what was in order just now need another look, if only its neighbours changed.
+    let resync = ctx.settings.resync;
+    let is_settled = desired.lacks.is_none() && looks::is_settled(object.status().sync(), &ground);
+    let serves = ctx.looks.serves(K::DEPENDENT, pass, asked, resync);
+    let serves = serves.filter(|_| is_settled);
+    told.applied.recheck = serves;
+    told.looked = serves.is_none();
+
     let carried_out = async {
         apply::prepare(&ground, pass).await?;
 
         // Reads Vault, once a place.
-        let found = gather::found(object, desired, &ground, pass).await?;
+        let found = gather::found(object, desired, &ground, serves.is_some(), pass).await?;
 
         // Pure.
         let plan = plan::plan(desired, &found, &ground, &K::records(&object.status()));
@@ -236,5 +249,10 @@ async fn attempt<K: Declared>(
     };
     let ended = carried_out.await;
     ctx.refusals.note(K::DEPENDENT, pass.key(), asked, &ended);
+    if serves.is_none() {
+        let is_done = ended.is_ok() && !ground.dry_run;
+        let applied = is_done.then_some(&told.applied);
+        ctx.looks.note(K::DEPENDENT, pass, asked, applied);
+    }
     ended
 }

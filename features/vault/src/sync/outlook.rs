@@ -42,7 +42,7 @@ pub(crate) async fn outlook<K: Declared>(
 ) -> Result<Outlook, Stop> {
     let ground = gather::ground(object, ctx, pass)?;
     let desired = object.desired(ctx, &ground)?;
-    let seen = gather::found(object, &desired, &ground, pass).await?;
+    let seen = gather::found(object, &desired, &ground, false, pass).await?;
     let records = K::records(&object.status());
     let steps = plan::plan(&desired, &seen, &ground, &records);
     let places = steps

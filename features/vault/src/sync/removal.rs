@@ -1,25 +1,18 @@
 //! The end of a policy or a role: what it has in Vault goes, then its finalizer.
 
-use std::time::Duration;
-
-use api::vault::{DeletionPolicy, IntentKind, Phase, conditions, names as words, reasons};
+use api::vault::{DeletionPolicy, IntentKind, names as words};
 use engine::{Note, Pass};
-use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kernel::{Conditions, Progress, Reason, cap, find};
+use kernel::Progress;
 
 use super::apply::foreign_left;
 use super::gather::connected;
-use super::status::{STARTING, failure, stamp};
+use super::held::{Held, hold};
 use super::{Declared, Error, Kept, Stop, doubts_connection};
 use crate::cleanup::{self, Leftover};
 use crate::ctx::Ctx;
+use crate::language::text::Header;
 use crate::owner::{self, Ownership};
 use crate::place::{self, Found, Place};
-use crate::settings::Deadline;
-
-/// After this long somebody should look why it does not end.
-const STUCK: Duration = Duration::from_secs(300);
 
 /// A place that may hold something of ours.
 #[derive(Debug, Clone)]
@@ -58,18 +51,9 @@ pub(super) async fn reconcile<K: Declared>(
     let Err(stop) = ended else {
         return release(pass, dry || terms.deletion == DeletionPolicy::Retain).await;
     };
-    if let Stop::Failed(error) = &stop
-        && engine::Classified::class(error) == kernel::Class::Deposed
-    {
-        return stop.progress();
-    }
-    let asked = object.meta().deletion_timestamp.as_ref();
-    let since = asked.map_or_else(|| ctx.now(), |time| time.0);
-    let age = Duration::try_from(ctx.now().duration_since(since)).unwrap_or_default();
-    match ctx.settings.deletion_deadline {
-        Deadline::After(limit) if age >= limit => hand_over(object, &left, ctx, pass).await,
-        Deadline::After(limit) => wait(object, stop, age, Some(limit), ctx, pass).await,
-        Deadline::Never => wait(object, stop, age, None, ctx, pass).await,
+    match hold(object, object.status(), stop, ctx, pass).await? {
+        Held::Waits(progress) => Ok(progress),
+        Held::IsOver => hand_over(object, &left, ctx, pass).await,
     }
 }
 
@@ -180,8 +164,15 @@ async fn remove<K: Declared>(
         owner: remains.owner.as_deref(),
         name: remains.recorded.then(|| remains.place.name()),
     };
-    let ours = match owner::judge(found.marker().as_ref(), &header, recorded) {
+    let marker = found.marker();
+    // An earlier place may carry the marker of the object's own connection, if a crash kept that
+    // from being recorded.
+    let own = ctx.connection(object.terms().connection);
+    let own = own.map(|own| ctx.header(&own, &K::kind(&()), pass.key()));
+    let is_own = |own: &Header| owner::judge(marker.as_ref(), own, recorded) == Ownership::Ours;
+    let ours = match owner::judge(marker.as_ref(), &header, recorded) {
         Ownership::Ours => true,
+        Ownership::Foreign(_) if own.as_ref().is_some_and(is_own) => true,
         Ownership::Unmarked if is_announced(remains, &found) => true,
         Ownership::Unmarked => {
             pass.event(foreign_left(&remains.place, "nobody we know"));
@@ -229,66 +220,3 @@ async fn hand_over<K: Declared>(
     pass.drop_finalizer(words::FINALIZER).await?;
     Ok(Progress::done())
 }
-
-/// The object waits and says for what.
-async fn wait<K: Declared>(
-    object: &K,
-    stop: Stop,
-    age: Duration,
-    limit: Option<Duration>,
-    ctx: &Ctx,
-    pass: &mut Pass,
-) -> Result<Progress, Error> {
-    let reason = match &stop {
-        Stop::Again => return Ok(Progress::Again),
-        Stop::Waiting { reason, after } if reason.code == STARTING => {
-            let (reason, after) = (reason.clone(), *after);
-            return Ok(Progress::Waiting { reason, after });
-        }
-        Stop::Waiting { reason, .. } | Stop::Blocked { reason } => reason.clone(),
-        Stop::Failed(error) => failure(error),
-    };
-    let now: Timestamp = ctx.now();
-    let before = object.status();
-    let mut after = before.clone();
-    let sync = after.sync_mut();
-    let mut set = Conditions::new(&sync.conditions, object.meta().generation, now);
-    let first = sync.phase != Some(Phase::Deleting);
-    let was_stuck = find(&sync.conditions, conditions::DELETING)
-        .is_some_and(|one| one.message.contains(STUCK_WORDS));
-    let mut message = format!("waits to be removed from Vault: {}", reason.message);
-    if age >= STUCK {
-        message = format!("{message}; {STUCK_WORDS}");
-    }
-    sync.phase = Some(Phase::Deleting);
-    sync.deletion_started_at.get_or_insert(Time(now));
-    sync.message = Some(cap(&message, words::MESSAGE_BYTES));
-    set.yes(
-        conditions::DELETING,
-        &Reason::new(reasons::DELETION_IN_PROGRESS, message.clone()),
-    );
-    set.no(conditions::READY, &reason);
-    sync.conditions = set.into_parts().0;
-    if first {
-        pass.event(Note::normal(
-            "Deleting",
-            "what it has in Vault is being removed",
-        ));
-        pass.event(Note::warning("DeleteFailed", message.clone()));
-    }
-    if age >= STUCK && !was_stuck {
-        pass.event(Note::warning("DeletionStuck", message));
-    }
-    if after != before {
-        stamp(after.sync_mut(), now, pass);
-        pass.write_status(&after).await?;
-    }
-    let retry = pass.retry_in().min(ctx.settings.error_interval);
-    let due = limit.map_or(retry, |limit| limit.saturating_sub(age).min(retry));
-    Ok(Progress::Waiting {
-        reason,
-        after: due.max(Duration::from_secs(1)),
-    })
-}
-
-const STUCK_WORDS: &str = "this takes longer than it should";

@@ -23,6 +23,8 @@ pub(crate) struct Told<K: Declared> {
     /// A consent stands on the object.
     pub(crate) consent: bool,
     pub(crate) plan: Option<String>,
+    /// Vault itself was asked, and not the memory of the last look.
+    pub(crate) looked: bool,
     pub(crate) applied: Applied,
 }
 
@@ -33,6 +35,7 @@ impl<K: Declared> Default for Told<K> {
             mode: None,
             consent: false,
             plan: None,
+            looked: true,
             applied: Applied::default(),
         }
     }
@@ -66,7 +69,7 @@ pub(super) async fn write<K: Declared>(
         if told.plan.is_some() {
             after.sync_mut().last_reconcile_id = Some(pass.id().to_owned());
         } else {
-            stamp(after.sync_mut(), now, pass);
+            stamp(after.sync_mut(), now, told.looked, pass);
         }
         pass.write_status(&after).await?;
     }
@@ -326,12 +329,12 @@ pub(crate) fn failure(error: &Error) -> Reason {
     Reason::new(code, error.to_string())
 }
 
-/// Times and IDs go only with something else.
-pub(crate) fn stamp(sync: &mut SyncStatus, now: Timestamp, pass: &Pass) {
+/// Times and IDs go only with something else; those of a look only where Vault was looked at.
+pub(crate) fn stamp(sync: &mut SyncStatus, now: Timestamp, looked: bool, pass: &Pass) {
     let time = Some(Time(now));
     sync.last_attempt_at.clone_from(&time);
     sync.last_reconcile_id = Some(pass.id().to_owned());
-    if is_true(&sync.conditions, conditions::SYNCED) {
+    if looked && is_true(&sync.conditions, conditions::SYNCED) {
         sync.last_synced_at.clone_from(&time);
         sync.last_drift_check_at.clone_from(&time);
         if let Some(binding) = &mut sync.binding {

@@ -8,17 +8,13 @@ use api::vault::{
 use super::{Guard, Refusal, chosen, unless};
 
 impl<'a> Guard<'a> {
-    /// Whether a role may be what it is. The policies of other namespaces it binds are asked for
-    /// one by one: see [`Guard::may_bind`].
+    /// Whether a role may be what it is. The policies it binds are asked for one by one: see
+    /// [`Guard::may_bind`].
     pub(crate) fn role(&self, spec: &RoleSpec) -> Result<(), Refusal> {
         self.admits()?;
         self.role_name(spec.external_name.as_deref())?;
         self.vault_namespace(spec.vault_namespace.as_deref())?;
-        self.overrides(spec.jwt.as_ref())?;
-        spec.policies
-            .iter()
-            .filter(|reference| reference.kind == PolicyKind::External)
-            .try_for_each(|reference| self.external_policy(&reference.name))
+        self.overrides(spec.jwt.as_ref())
     }
 
     /// A subject or claims of the role's own choice may be anybody's, of any namespace.

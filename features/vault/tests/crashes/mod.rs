@@ -1,27 +1,36 @@
 //! The operator dies where a story says, and lives again.
+#![allow(dead_code)] // each file uses its part
+
+pub(crate) mod front;
 
 use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use api::vault::VaultConnection;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, ListParams};
-use testkit::Result;
+use testkit::{Result, Story};
 use tokio::sync::{Mutex, MutexGuard};
 
 use crate::stories::{Crew, Site};
 
-/// SIGABRT, by which a kill point ends the process.
-const ABORTED: i32 = 6;
+/// SIGABRT, by which a kill point ends the process, and SIGKILL, by which a story does.
+const DEATHS: [i32; 2] = [6, 9];
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A world has one operator: stories in which it dies are told one after another.
 static TURN: Mutex<()> = Mutex::const_new(());
 
-/// This story's turn. A story that failed may have left a dead operator to the next.
+/// Whether the operator is one that is to die, or has died.
+static DOOMED: AtomicBool = AtomicBool::new(false);
+
+/// This story's turn. A story that failed may have left a doomed operator to the next.
 pub(crate) async fn turn(site: &Site) -> Result<MutexGuard<'static, ()>> {
     let turn = TURN.lock().await;
-    if site.world.operator().exit_status().is_some() {
+    if DOOMED.load(Ordering::SeqCst) {
+        site.world.operator().kill();
         site.start_living().await?;
     }
     Ok(turn)
@@ -30,20 +39,14 @@ pub(crate) async fn turn(site: &Site) -> Result<MutexGuard<'static, ()>> {
 impl Site {
     /// Puts an operator in place of the running one that dies when it comes to `point`.
     pub(crate) async fn doom(&self, point: &str) -> Result<()> {
-        self.world.operator().kill();
-        self.bury().await?;
-        let point = Some(point.to_owned());
-        let doomed = self
-            .world
-            .operator()
-            .restart(|options| options.kill_point = point);
-        doomed.await
+        self.begin(Some(point), self.kubeconfig()).await
     }
 
     /// Waits until it has died.
     pub(crate) async fn died(&self) -> Result<()> {
         let status = self.world.operator().ended(PATIENCE).await?;
-        assert_eq!(status.signal(), Some(ABORTED), "{status}");
+        let signal = status.signal();
+        assert!(signal.is_some_and(|one| DEATHS.contains(&one)), "{status}");
         Ok(())
     }
 
@@ -54,12 +57,31 @@ impl Site {
     }
 
     async fn start_living(&self) -> Result<()> {
+        self.begin(None, self.kubeconfig()).await?;
+        DOOMED.store(false, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Starts the operator anew, dead or alive. One that is to die may do so before it is ready.
+    async fn begin(&self, point: Option<&str>, kubeconfig: PathBuf) -> Result<()> {
+        let operator = self.world.operator();
+        operator.kill();
         self.bury().await?;
-        let living = self
-            .world
-            .operator()
-            .restart(|options| options.kill_point = None);
-        living.await
+        DOOMED.store(true, Ordering::SeqCst);
+        let kill_point = point.map(str::to_owned);
+        let started = operator.restart(|options| {
+            options.kill_point = kill_point;
+            options.kubeconfig = kubeconfig;
+        });
+        started.await
+    }
+
+    /// How the operator reaches the API server when nothing is between.
+    fn kubeconfig(&self) -> PathBuf {
+        let namespace = self.world.operator_namespace();
+        let scratch = self.world.control_plane().scratch();
+        let file = format!("{namespace}-pontoon.kubeconfig");
+        scratch.path().join(file)
     }
 
     /// Ends a dead operator's leadership at once, so that a story need not wait until it runs out.
@@ -69,6 +91,15 @@ impl Site {
         let (how, all) = (DeleteParams::default(), ListParams::default());
         leases.delete_collection(&how, &all).await?;
         Ok(())
+    }
+
+    /// The operator's own namespace.
+    pub(crate) fn home(&self) -> Story {
+        let world = &self.world;
+        let log = Some(world.operator().log_path());
+        let namespace = Some(world.operator_namespace().to_owned());
+        let scratch = world.control_plane().scratch().clone();
+        Story::new(world.cluster().client(), namespace, log, scratch)
     }
 }
 

@@ -101,6 +101,16 @@ impl Site {
         Ok(Box::leak(Box::new(proxy)))
     }
 
+    /// A namespace that is there already.
+    pub(crate) fn in_namespace(&self, name: &str) -> Story {
+        let (client, log) = (
+            self.world.cluster().client(),
+            self.world.operator().log_path(),
+        );
+        let scratch = self.world.control_plane().scratch().clone();
+        Story::new(client, Some(name.to_owned()), Some(log), scratch)
+    }
+
     /// A token of a ServiceAccount, which is made if it is missing; without an audience, it is for
     /// the API server itself.
     pub(crate) async fn jwt(
@@ -201,6 +211,16 @@ impl Crew {
     /// How many calls for `path`, below `/v1/`, came from the operator.
     pub(crate) fn calls(&self, method: Method, path: &str) -> usize {
         self.proxy.count(method, &format!("/v1/{path}"))
+    }
+
+    /// Waits until orphans were looked for behind the crew's connection, at first and once an hour:
+    /// that reads what nobody claims yet.
+    pub(crate) async fn searched(&self) -> Result<()> {
+        let list = Method::from_bytes(b"LIST")?;
+        eventually("orphans were looked for", async || {
+            Ok((self.calls(list.clone(), "*") >= 2).then_some(()))
+        })
+        .await
     }
 
     /// How many calls of the operator changed policies or roles in Vault, or tried to.

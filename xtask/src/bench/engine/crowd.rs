@@ -3,16 +3,13 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use http::Method;
 use jiff::Timestamp;
-use serde_json::Value;
 use testkit::{Result, eventually_within};
 
-use super::Found;
-use super::bar::{Bar, quantile};
-use super::cluster::{
-    Cluster, PATIENCE, PROBES, config_maps_path, passes, probe_name, resident, send, until_quiet,
-};
+use super::super::bar::{Bar, quantile};
+use super::super::cluster::{Cluster, PATIENCE, resident};
+use super::super::found::Found;
+use super::probes::{PROBES, config_maps_path, passes, probe_name, until_quiet};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
@@ -77,17 +74,10 @@ async fn edits(cluster: &Cluster) -> Result<Vec<f64>> {
     for number in 0..EDITS {
         let name = probe_name(number * (OBJECTS / EDITS));
         let text = format!("edit {number}");
-        cluster.edit(&name, &text).await?;
+        cluster.edit_probe(&name, &text).await?;
         let path = format!("{}/{name}", config_maps_path(PROBES));
         let look = async || {
-            let child = send(
-                &cluster.admin,
-                Method::GET,
-                &path,
-                "application/json",
-                &Value::Null,
-            )
-            .await?;
+            let child = cluster.read(&path).await?;
             Ok((child["data"]["text"] == *text).then_some(()))
         };
         eventually_within(

@@ -4,9 +4,9 @@ use std::time::Instant;
 
 use testkit::Result;
 
-use super::Found;
-use super::bar::Bar;
-use super::cluster::{Cluster, resident, until_ready};
+use super::super::bar::Bar;
+use super::super::cluster::{Cluster, resident, until_ready};
+use super::super::found::Found;
 use crate::progress::Progress;
 
 /// Starts that are measured; the slowest counts.

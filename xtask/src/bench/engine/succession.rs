@@ -4,9 +4,10 @@ use std::time::{Duration, Instant};
 
 use testkit::{Operator, Result, eventually_within};
 
-use super::Found;
-use super::bar::Bar;
-use super::cluster::{Cluster, PATIENCE, passes, probe_name, until_ready};
+use super::super::bar::Bar;
+use super::super::cluster::{Cluster, PATIENCE, until_ready};
+use super::super::found::Found;
+use super::probes::{passes, probe_name};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
@@ -118,7 +119,7 @@ async fn edit_on_and_on<T>(cluster: &Cluster) -> Result<T> {
     loop {
         number += 1;
         cluster
-            .edit(&probe_name(0), &format!("edit {number}"))
+            .edit_probe(&probe_name(0), &format!("edit {number}"))
             .await?;
         tokio::time::sleep(Duration::from_millis(50)).await;
     }

@@ -11,11 +11,10 @@ use serde_json::{Value, json};
 use testkit::{Entry, Result};
 use tokio::task::JoinSet;
 
-use super::Found;
-use super::bar::{Bar, median};
-use super::cluster::{
-    APPLY, BARE, Cluster, PROBES, config_maps_path, probe_name, send, until_ready,
-};
+use super::super::bar::{Bar, median};
+use super::super::cluster::{APPLY, Cluster, send, until_ready};
+use super::super::found::Found;
+use super::probes::{BARE, PROBES, config_maps_path, probe_name};
 use crate::progress::Progress;
 use crate::table::table;
 use crate::verdict::Error;

@@ -25,7 +25,7 @@ pub(crate) enum NotDisabled {
         mount: AuthMount,
         roles: Vec<String>,
     },
-    #[error("auth/{mount} stays: {error}")]
+    #[error("auth/{mount} may still be there: {error}")]
     Vault { mount: AuthMount, error: Error },
 }
 

@@ -1,5 +1,6 @@
 use rstest::rstest;
 use serde_json::{Value, json};
+use vault_client::ServerState;
 
 use super::*;
 
@@ -11,18 +12,35 @@ fn connection(name: &str, address: &str, namespace: Option<&str>) -> VaultConnec
     serde_json::from_value(json!({"metadata": {"name": name}, "spec": spec})).unwrap()
 }
 
-/// Behind `here`, with `same` to the same Vault, `other` to another, `parent` to the root of it.
+/// Behind `here`, with `same` and, by another address, `alias` to the same Vault, `other` to another,
+/// `parent` to the root of it; `silent` tells no ID, and `unseen` has not answered yet.
 fn claims() -> Claims {
+    let answered = |id: Option<&str>| {
+        Some(Health {
+            state: ServerState::Active,
+            version: "1.21.1".to_owned(),
+            enterprise: Some(false),
+            cluster_id: id.map(str::to_owned),
+        })
+    };
     let here = connection("here", "https://v", Some("team"));
-    let all = [
-        here.clone(),
-        connection("same", "https://v/", Some("/team/")),
-        connection("other", "https://w", Some("team")),
-        connection("parent", "https://v", None),
-    ];
-    let mut claims = Claims::new(&here);
-    for one in &all {
-        claims.add_connection(one, "k".into());
+    let mut claims = Claims::new(&here, answered(Some("v")));
+    for (name, address, namespace, health) in [
+        ("here", "https://v", Some("team"), answered(Some("v"))),
+        ("same", "https://v/", Some("/team/"), answered(Some("v"))),
+        ("other", "https://w", Some("team"), answered(Some("w"))),
+        ("parent", "https://v", None, answered(Some("v"))),
+        (
+            "alias",
+            "https://10.0.0.1",
+            Some("team"),
+            answered(Some("v")),
+        ),
+        ("silent", "https://x", Some("team"), answered(None)),
+        ("unseen", "https://y", Some("team"), None),
+    ] {
+        let one = connection(name, address, namespace);
+        claims.add_connection(&one, health, "k".into());
     }
     claims
 }
@@ -48,6 +66,9 @@ const DERIVED: &str = "sys/policies/acl/vao.k.team-a.app";
 #[case::here(json!({}), true)]
 #[case::over_another_connection(json!({"connectionRef": "same"}), true)]
 #[case::in_another_vault(json!({"connectionRef": "other"}), false)]
+#[case::by_another_address(json!({"connectionRef": "alias"}), true)]
+#[case::in_a_vault_without_an_id(json!({"connectionRef": "silent"}), false)]
+#[case::in_one_that_may_be_this(json!({"connectionRef": "unseen"}), true)]
 #[case::above(json!({"connectionRef": "parent"}), false)]
 #[case::from_above(json!({"connectionRef": "parent", "vaultNamespace": "team"}), true)]
 #[case::below(json!({"vaultNamespace": "x"}), false)]

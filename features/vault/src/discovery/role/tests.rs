@@ -12,8 +12,8 @@ fn claims() -> Claims {
         "spec": {"address": "https://v", "auth": {"kubernetes": {"role": "r"}}},
     }))
     .unwrap();
-    let mut claims = Claims::new(&connection);
-    claims.add_connection(&connection, "k".into());
+    let mut claims = Claims::new(&connection, None);
+    claims.add_connection(&connection, None, "k".into());
     for (namespace, name) in [("found", "known"), ("team-b", "elsewhere")] {
         let path = format!("sys/policies/acl/{name}");
         let policy: VaultPolicy = serde_json::from_value(json!({

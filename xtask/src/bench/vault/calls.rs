@@ -1,0 +1,190 @@
+//! What Vault was asked, counted from the proxy's log.
+
+use std::collections::BTreeMap;
+
+use http::Method;
+use testkit::fault_proxy::Logged;
+
+use super::pairs::Kind;
+
+/// The calls of a span of time, in the order in which they came.
+#[derive(Debug, Clone)]
+pub(super) struct Calls(Vec<Logged>);
+
+impl Calls {
+    /// Those of `log` that came after the call of this number.
+    pub(super) fn since(mut log: Vec<Logged>, mark: u64) -> Self {
+        log.retain(|call| call.seq > mark);
+        Self(log)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// About what objects of this kind stand for, whatever is asked; the operator's own policy and
+    /// role, and lists, are none of these.
+    pub(super) fn about(&self, kind: Kind) -> usize {
+        self.of(kind).count()
+    }
+
+    fn of(&self, kind: Kind) -> impl Iterator<Item = &Logged> {
+        let is_meant =
+            move |call: &&Logged| subject(call) == Some(kind) && call.path.contains("/vao.");
+        self.0.iter().filter(is_meant)
+    }
+
+    /// The most calls about one object of this kind, and where.
+    pub(super) fn most_about(&self, kind: Kind) -> (usize, &str) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for call in self.of(kind) {
+            *counts.entry(&*call.path).or_default() += 1;
+        }
+        let most = counts.into_iter().map(|(path, count)| (count, path)).max();
+        most.unwrap_or_default()
+    }
+
+    /// About policies and roles.
+    pub(super) fn about_objects(&self) -> usize {
+        Kind::BOTH.into_iter().map(|kind| self.about(kind)).sum()
+    }
+
+    /// That change policies or roles, or try to.
+    pub(super) fn writes(&self) -> usize {
+        let is_write = |call: &&Logged| {
+            subject(call).is_some() && call.method != Method::GET && !is_list(call)
+        };
+        self.0.iter().filter(is_write).count()
+    }
+
+    pub(super) fn lists(&self) -> usize {
+        self.0.iter().filter(|call| is_list(call)).count()
+    }
+
+    pub(super) fn logins(&self) -> usize {
+        let is_login = |call: &&Logged| call.path.ends_with("/login");
+        self.0.iter().filter(is_login).count()
+    }
+
+    /// How often each was read, by path.
+    pub(super) fn reads(&self) -> BTreeMap<&str, usize> {
+        let mut reads = BTreeMap::new();
+        let all = Kind::BOTH.into_iter().flat_map(|kind| self.of(kind));
+        for call in all.filter(|call| call.method == Method::GET) {
+            *reads.entry(&*call.path).or_default() += 1;
+        }
+        reads
+    }
+
+    /// Looks whether Vault is there: the connection's interval begins with one.
+    pub(super) fn probes(&self) -> usize {
+        self.0.iter().filter(|call| is_probe(call)).count()
+    }
+
+    /// The most calls of the connection's own from one probe to the next, that one excluded.
+    pub(super) fn most_upkeep(&self) -> usize {
+        let own = self.0.iter().filter(|call| subject(call).is_none());
+        let (mut most, mut since) = (0, 0);
+        for call in own {
+            if is_probe(call) {
+                since = 0;
+            }
+            since += 1;
+            most = most.max(since);
+        }
+        most
+    }
+}
+
+/// Which kind of object a call is about; none for the connection's own calls.
+fn subject(call: &Logged) -> Option<Kind> {
+    let path = call.path.strip_prefix("/v1/")?;
+    if path.starts_with("sys/policies/acl") {
+        return Some(Kind::Policy);
+    }
+    let (_, below) = path.strip_prefix("auth/")?.split_once('/')?;
+    let is_role = below == "role" || below.starts_with("role/");
+    is_role.then_some(Kind::Role)
+}
+
+fn is_list(call: &Logged) -> bool {
+    call.method.as_str() == "LIST" || call.query.contains("list=true")
+}
+
+fn is_probe(call: &Logged) -> bool {
+    call.path == "/v1/sys/health"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Calls written as `METHOD path`, the path below `/v1/`.
+    fn calls(lines: &[&str]) -> Calls {
+        let one = |(at, line): (usize, &&str)| {
+            let (method, path) = line.split_once(' ').unwrap();
+            let (path, query) = path.split_once('?').unwrap_or((path, ""));
+            Logged {
+                seq: at as u64 + 1,
+                method: method.parse().unwrap(),
+                path: format!("/v1/{path}"),
+                query: query.to_owned(),
+                status: None,
+                rule: None,
+            }
+        };
+        Calls(lines.iter().enumerate().map(one).collect())
+    }
+
+    #[test]
+    fn calls_are_told_apart_by_what_they_are_about() {
+        let calls = calls(&[
+            "POST auth/kubernetes/login",
+            "LIST sys/policies/acl",
+            "GET auth/kubernetes/role?list=true",
+            "GET sys/policies/acl/vao.a",
+            "PUT sys/policies/acl/vao.a",
+            "GET auth/kubernetes/role/vao.a",
+            "POST auth/kubernetes/role/vao.a",
+            "GET auth/kubernetes/role/vao.a",
+            "GET auth/kubernetes/role/pontoon",
+            "POST auth/token/renew-self",
+        ]);
+        assert_eq!((calls.count(), calls.logins(), calls.lists()), (10, 1, 2));
+        assert_eq!(calls.about(Kind::Policy), 2);
+        assert_eq!(calls.about(Kind::Role), 3);
+        assert_eq!(calls.about_objects(), 5);
+        let most = calls.most_about(Kind::Role);
+        assert_eq!(most, (3, "/v1/auth/kubernetes/role/vao.a"));
+        assert_eq!(calls.writes(), 2);
+        let reads: Vec<_> = calls.reads().into_iter().collect();
+        assert_eq!(
+            reads,
+            [
+                ("/v1/auth/kubernetes/role/vao.a", 2),
+                ("/v1/sys/policies/acl/vao.a", 1)
+            ]
+        );
+    }
+
+    #[test]
+    fn only_what_came_after_the_mark_counts() {
+        let Calls(log) = calls(&["GET sys/health", "GET auth/token/lookup-self"]);
+        assert_eq!(Calls::since(log, 1).count(), 1);
+    }
+
+    #[test]
+    fn upkeep_is_counted_from_probe_to_probe() {
+        let calls = calls(&[
+            "GET auth/token/lookup-self",
+            "GET sys/health",
+            "GET sys/policies/acl/vao.a",
+            "GET auth/token/lookup-self",
+            "GET sys/health",
+            "GET auth/token/lookup-self",
+            "POST auth/token/renew-self",
+            "GET sys/health",
+        ]);
+        assert_eq!((calls.probes(), calls.most_upkeep()), (3, 3));
+    }
+}

@@ -1,0 +1,180 @@
+//! A cluster and a Vault that trusts it, with connections between them that count.
+
+use std::path::Path;
+use std::time::Duration;
+
+use http::Method;
+use serde_json::json;
+use testkit::fault_proxy::{FaultProxy, Listen, Upstream};
+use testkit::{Entry, Mark, Result, World, eventually_within};
+use tokio::time::sleep;
+
+use super::super::cluster::{APPLY, Cluster, PATIENCE, send};
+use super::calls::Calls;
+use super::pairs::{Kind, Pairs, is_ready};
+use crate::verdict::Error;
+
+/// Nothing is asked about policies and roles for so long: the operator has come to rest.
+const REST: Duration = Duration::from_secs(5);
+/// Of writes that should not be, so many are shown.
+pub(super) const SHOWN: usize = 5;
+/// What a site's administrators give the operator for its first login.
+const BOOTSTRAP: &str = "bootstrap";
+
+pub(super) struct Site {
+    pub(super) cluster: Cluster,
+    /// Before Vault, one for each connection, in the order in which they were asked for.
+    proxies: Vec<FaultProxy>,
+}
+
+/// A moment in the logs of the API server and of a proxy.
+#[derive(Clone, Copy)]
+pub(super) struct Moment {
+    pub(super) kubernetes: Mark,
+    vault: u64,
+}
+
+impl Site {
+    /// A site with connections and namespaces for these pairs, in which the operator does not run.
+    pub(super) async fn start(operator: &Path, all: &[Pairs]) -> Result<Self> {
+        let plan = World::new().vault().feature("vault").binary(operator);
+        let mut site = Self {
+            cluster: Cluster::start(plan).await?,
+            proxies: Vec::new(),
+        };
+        site.give_token().await?;
+        // One operator's life for bootstrap, so that its calls are not among those measured.
+        site.cluster.run(&[]).await?;
+        for pairs in all {
+            site.connect(pairs.connection).await?;
+            for home in pairs.homes() {
+                site.cluster.plane.ensure_namespace(&home).await?;
+            }
+        }
+        site.cluster.stop().await?;
+        Ok(site)
+    }
+
+    /// Lets the operator use Vault's first token, to make its own mount and role.
+    async fn give_token(&self) -> Result<()> {
+        let namespace = self.cluster.world.operator_namespace();
+        let secret = json!({
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": BOOTSTRAP},
+            "stringData": {"token": self.cluster.world.vault().root_token()},
+        });
+        let path = format!("/api/v1/namespaces/{namespace}/secrets");
+        self.cluster.create([(path, secret)]).await
+    }
+
+    /// Makes a connection through a proxy of its own, and waits until it is ready.
+    async fn connect(&mut self, name: &str) -> Result<()> {
+        let upstream = Upstream {
+            url: self.cluster.world.vault().address(),
+            ca_pem: None,
+        };
+        let proxy = FaultProxy::start(upstream, Listen::Http).await?;
+        let namespace = self.cluster.world.operator_namespace();
+        let secret = json!({"name": BOOTSTRAP, "namespace": namespace, "key": "token"});
+        let host = self.cluster.plane.url();
+        let connection = json!({
+            "apiVersion": "vault.platform.io/v1alpha1",
+            "kind": "VaultConnection",
+            "metadata": {"name": name},
+            "spec": {
+                "address": proxy.url(),
+                "auth": {
+                    "bootstrap": {"secretRef": secret, "autoRevoke": false, "adoptMount": true},
+                    "kubernetes": {"role": "pontoon", "kubernetesHost": host},
+                },
+            },
+        });
+        self.proxies.push(proxy);
+        let path = format!("/apis/vault.platform.io/v1alpha1/vaultconnections/{name}");
+        let apply = format!("{path}?fieldManager=bench");
+        let client = &self.cluster.admin;
+        send(client, Method::PATCH, &apply, APPLY, &connection).await?;
+        let look = async || Ok(is_ready(&self.cluster.read(&path).await?).then_some(()));
+        eventually_within(PATIENCE, &format!("connection {name} is ready"), look).await
+    }
+
+    /// The proxy of the connection that was asked for as this one.
+    pub(super) fn proxy(&self, number: usize) -> &FaultProxy {
+        &self.proxies[number]
+    }
+
+    /// This moment, as to the first connection.
+    pub(super) fn now(&self) -> Moment {
+        let last = self.proxy(0).requests().last().map(|call| call.seq);
+        Moment {
+            kubernetes: self.cluster.plane.mark(),
+            vault: last.unwrap_or_default(),
+        }
+    }
+
+    /// What was asked of Vault through the first connection since then.
+    pub(super) fn calls(&self, since: Moment) -> Calls {
+        Calls::since(self.proxy(0).requests(), since.vault)
+    }
+
+    /// What the operator wrote to the cluster since then; Leases excepted.
+    pub(super) async fn writes(&self, since: Moment) -> Result<Vec<Entry>> {
+        self.cluster.world.writes_since(since.kubernetes).await
+    }
+
+    /// Waits until nothing has been asked about policies and roles for a while.
+    pub(super) async fn at_rest(&self, deadline: Duration) -> Result<()> {
+        let begin = self.now();
+        let mut before = None;
+        let look = async || {
+            sleep(REST).await;
+            let now = self.calls(begin).about_objects();
+            let rests = before == Some(now);
+            before = Some(now);
+            Ok(rests.then_some(()))
+        };
+        eventually_within(deadline, "the operator comes to rest", look).await
+    }
+
+    /// How many of the pairs' objects are ready.
+    pub(super) async fn ready(&self, pairs: Pairs) -> Result<usize> {
+        let mut ready = 0;
+        for kind in Kind::BOTH {
+            for namespace in 0..pairs.namespaces {
+                let list = self.cluster.read(&pairs.list_path(kind, namespace)).await?;
+                let items = list["items"].as_array();
+                ready += items.map_or(0, |items| items.iter().filter(|one| is_ready(one)).count());
+            }
+        }
+        Ok(ready)
+    }
+
+    /// Waits until all of them are ready.
+    pub(super) async fn until_ready(&self, pairs: Pairs, deadline: Duration) -> Result<()> {
+        let what = format!(
+            "all {} objects of {} are ready",
+            pairs.objects(),
+            pairs.connection
+        );
+        let look = async || {
+            let all = self.ready(pairs).await? == pairs.objects();
+            if !all {
+                sleep(Duration::from_secs(1)).await;
+            }
+            Ok(all.then_some(()))
+        };
+        eventually_within(deadline, &what, look).await
+    }
+}
+
+/// A write that should not be, for the reader.
+pub(super) fn shown(write: &Entry) -> String {
+    format!("  {} {} {}", write.verb, write.code, write.request_uri)
+}
+
+/// A count as a measurement.
+pub(super) fn number(count: usize) -> Result<f64> {
+    let small = u32::try_from(count).map_err(|_| Error::new("a count beyond all reason"))?;
+    Ok(f64::from(small))
+}
