@@ -27,6 +27,9 @@ pub struct Caller {
     pub user_id: String,
     /// ARN of the role behind a session.
     pub role: Option<String>,
+    /// Whether AssumeRole opened the session: somebody borrows the role. A web identity's session
+    /// is its bearer's own.
+    pub borrowed: bool,
 }
 
 impl Caller {
@@ -78,6 +81,19 @@ pub struct Session {
     pub expires: Timestamp,
 }
 
+/// A session to open.
+#[derive(Debug, Clone, Copy)]
+pub struct Opening<'a> {
+    /// ARN of the role.
+    pub role: &'a str,
+    /// Name of the session.
+    pub name: &'a str,
+    /// How long it lasts.
+    pub lasts: Duration,
+    /// Whether AssumeRole opens it.
+    pub borrowed: bool,
+}
+
 /// Keys, roles and sessions over all accounts.
 ///
 /// The key `test` is account 000000000000; `AKIA<12 digits>…` is the account of these digits;
@@ -109,6 +125,7 @@ impl Accounts {
             user_id: format!("AIDA{account}"),
             account,
             role: None,
+            borrowed: false,
         })
     }
 
@@ -169,8 +186,14 @@ impl Accounts {
         self.sessions.values()
     }
 
-    /// Hands out a session of `role`; the caller has checked that it may.
-    pub fn open(&mut self, role: &str, name: &str, lasts: Duration, now: Timestamp) -> Session {
+    /// Hands out a session; the caller has checked that it may.
+    pub fn open(&mut self, opening: &Opening<'_>, now: Timestamp) -> Session {
+        let Opening {
+            role,
+            name,
+            lasts,
+            borrowed,
+        } = *opening;
         self.issued += 1;
         let account = role_account(role).expect("only well-formed roles are allowed");
         let role_name = role.rsplit('/').next().unwrap_or_default();
@@ -182,6 +205,7 @@ impl Accounts {
                 arn: format!("arn:aws:sts::{account}:assumed-role/{role_name}/{name}"),
                 user_id: format!("AROA{account}:{name}"),
                 role: Some(role.to_owned()),
+                borrowed,
             },
             secret: format!("emulated{:032x}", self.issued),
             token: format!("EmulatedSessionToken{:020}", self.issued),

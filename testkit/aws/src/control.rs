@@ -13,6 +13,9 @@
 //! | `GET log` | `?since=<seq>` | `{"entries", "last", "dropped"}` |
 //! | `GET state` | | `{"<service>": …}` |
 //! | `GET violations` | | `{"violations": [{"service", "rule", "detail", "time"}]}` |
+//! | `PUT oracle` | what to hold to be ours or steady, see [`crate::oracle`] | all of it |
+//! | `GET oracle` | | the same |
+//! | `POST leaks` | a [`crate::oracle::Living`] | `{"leaks": [{"service", "kind", "detail"}]}` |
 //! | `POST reset` | | `{}` |
 //! | any `<service>/…` | the service's own verbs | the service's |
 //!
@@ -27,8 +30,9 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use crate::faults::Rule;
+use crate::oracle::Living;
 use crate::router::{Mounted, World};
-use crate::service::{ControlError, Moment, Verb};
+use crate::service::{ControlError, Leak, Moment, Verb};
 use crate::span;
 use crate::switches::Switches;
 
@@ -41,6 +45,8 @@ pub(crate) const WORDS: &[&str] = &[
     "log",
     "state",
     "violations",
+    "oracle",
+    "leaks",
     "reset",
 ];
 
@@ -94,6 +100,12 @@ impl World {
                 .since(number(&control, "since")?.unwrap_or_default())),
             ("state", "GET") => Ok(self.state()),
             ("violations", "GET") => Ok(self.violations()),
+            ("oracle", "GET") => Ok(json!(self.oracle.declared)),
+            ("oracle", "PUT") => {
+                self.oracle.declare(read("oracle", control.body)?);
+                Ok(json!(self.oracle.declared))
+            }
+            ("leaks", "POST") => self.leaks(control.body),
             ("reset", "POST") => Ok(self.reset()),
             (word, method) => Err(ControlError {
                 status: 405,
@@ -140,6 +152,7 @@ impl World {
         for (at, switches) in turned {
             self.services[at].switches = switches;
         }
+        self.oracle.disturb();
         Ok(self.shown_switches())
     }
 
@@ -162,10 +175,12 @@ impl World {
             .faults
             .add(rule)
             .map_err(|wrong| ControlError::invalid(format!("faults: {wrong}")))?;
+        self.oracle.disturb();
         Ok(json!({ "id": id }))
     }
 
     fn delete_faults(&mut self, control: &Control) -> Answer {
+        self.oracle.disturb();
         match number(control, "id")? {
             None => self.faults.clear(),
             Some(id) if self.faults.delete(id) => {}
@@ -190,8 +205,14 @@ impl World {
             .service_named(&service)
             .ok_or_else(|| self.unknown_service(&service))?;
         let now = self.now();
+        self.oracle.disturb();
         let Mounted { service, switches } = &mut self.services[at];
-        service.mutate(&Moment { now, switches }, Value::Object(change))
+        let moment = Moment {
+            now,
+            switches,
+            declared: &self.oracle.declared,
+        };
+        service.mutate(&moment, Value::Object(change))
     }
 
     fn verb(&mut self, at: usize, control: Control) -> Answer {
@@ -205,41 +226,66 @@ impl World {
             path: path.into_iter().skip(1).collect(),
             body,
         };
-        service
-            .verb(&Moment { now, switches }, &verb)
-            .unwrap_or_else(|| {
-                let name = service.name();
-                let verbs = if service.verbs().is_empty() {
-                    "none".to_owned()
-                } else {
-                    service.verbs().join(", ")
-                };
-                let asked = format!("{} {}", verb.method, verb.path.join("/"));
-                Err(ControlError::unknown(format!(
-                    "{name} has no verb {asked:?} under /_emu/{name}/; it has: {verbs}"
-                )))
-            })
+        let moment = Moment {
+            now,
+            switches,
+            declared: &self.oracle.declared,
+        };
+        service.verb(&moment, &verb).unwrap_or_else(|| {
+            let name = service.name();
+            let verbs = if service.verbs().is_empty() {
+                "none".to_owned()
+            } else {
+                service.verbs().join(", ")
+            };
+            let asked = format!("{} {}", verb.method, verb.path.join("/"));
+            Err(ControlError::unknown(format!(
+                "{name} has no verb {asked:?} under /_emu/{name}/; it has: {verbs}"
+            )))
+        })
     }
 
     fn state(&self) -> Value {
         let now = self.now();
         let held = self.services.iter().map(|Mounted { service, switches }| {
-            (
-                service.name().to_owned(),
-                service.state(&Moment { now, switches }),
-            )
+            let moment = Moment {
+                now,
+                switches,
+                declared: &self.oracle.declared,
+            };
+            (service.name().to_owned(), service.state(&moment))
         });
         Value::Object(held.collect())
     }
 
     fn violations(&self) -> Value {
+        let own = self.services.iter().flat_map(|one| {
+            let name = one.service.name();
+            let seen = one.service.violations().into_iter();
+            seen.map(move |seen| (name, seen))
+        });
+        let shared = self.oracle.violations().iter().cloned();
+        let mut all: Vec<_> = own.chain(shared).collect();
+        all.sort_by_key(|(_, seen)| seen.time);
+        let shown = all.iter().map(|(name, seen)| {
+            json!({ "service": name, "rule": seen.rule, "detail": seen.detail, "time": seen.time })
+        });
+        json!({ "violations": shown.collect::<Vec<_>>() })
+    }
+
+    fn leaks(&self, body: Value) -> Answer {
+        let living: Living = read("leaks", body)?;
         let all = self.services.iter().flat_map(|one| {
             let name = one.service.name();
-            one.service.violations().into_iter().map(move |seen| {
-                json!({ "service": name, "rule": seen.rule, "detail": seen.detail, "time": seen.time })
+            let leaks = one
+                .service
+                .leaks(&self.oracle.declared, &living)
+                .into_iter();
+            leaks.map(move |Leak { kind, detail }| {
+                json!({ "service": name, "kind": kind, "detail": detail })
             })
         });
-        json!({ "violations": all.collect::<Vec<_>>() })
+        Ok(json!({ "leaks": all.collect::<Vec<_>>() }))
     }
 
     fn reset(&mut self) -> Value {
@@ -248,6 +294,8 @@ impl World {
             one.switches = Switches::new(one.service.switches());
         }
         self.faults.clear();
+        self.limits.reset();
+        self.oracle.reset();
         self.log.reset();
         self.clock.reset();
         json!({})

@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use aws_emulator::Emulator;
-use aws_emulator::probe::Probe;
 use clap::Parser;
 
 /// Emulates AWS services over HTTP until stopped; control is under /_emu.
@@ -25,7 +24,7 @@ async fn main() -> ExitCode {
     let builder = Emulator::builder()
         .listen(flags.listen)
         .clock_factor(flags.clock_factor);
-    let emulator = match builder.service(Box::new(Probe::new())).start().await {
+    let emulator = match builder.every_service().start().await {
         Ok(emulator) => emulator,
         Err(error) => {
             eprintln!("{error}");

@@ -241,7 +241,7 @@ impl Service for Probe {
         let account = call
             .caller
             .map_or(DEFAULT_ACCOUNT, |caller| caller.account.as_str());
-        let Moment { now, switches } = call.moment;
+        let Moment { now, switches, .. } = call.moment;
         let view = call.view.lagged(now, switches.span("readLag"));
         let answer = match call.operation {
             "Put" => json!(self.put(account, request.json()?, now)?),

@@ -96,6 +96,17 @@ impl Protocol {
         }
     }
 
+    /// The answer to a caller that calls too often.
+    pub fn throttled(self) -> ApiError {
+        let (status, code) = match self {
+            Self::Query { .. } | Self::RestXml { .. } => (400, "Throttling"),
+            Self::Ec2 => (503, "RequestLimitExceeded"),
+            Self::Json10 { .. } | Self::Json11 => (400, "ThrottlingException"),
+            Self::RestJson => (429, "TooManyRequestsException"),
+        };
+        ApiError::new(status, code, "Rate exceeded")
+    }
+
     /// A refused caller in this protocol's words: the same cause has other codes elsewhere.
     pub fn refusal(self, refusal: &Refusal) -> ApiError {
         let (xml, json, ec2) = refusal.codes();
@@ -239,6 +250,26 @@ mod tests {
         );
         let (body, kind) = written(Protocol::RestJson, 404);
         assert_eq!((body.as_str(), kind), (r#"{"message":"a < b"}"#, bare));
+    }
+
+    #[test]
+    fn too_many_calls_have_each_protocols_own_code() {
+        let told = |protocol: Protocol| {
+            let error = protocol.throttled();
+            (error.status, error.code)
+        };
+        assert_eq!(
+            told(Protocol::RestXml { namespace: "" }),
+            (400, "Throttling".to_owned())
+        );
+        assert_eq!(
+            told(Protocol::Json11),
+            (400, "ThrottlingException".to_owned())
+        );
+        assert_eq!(
+            told(Protocol::Ec2),
+            (503, "RequestLimitExceeded".to_owned())
+        );
     }
 
     #[test]

@@ -9,12 +9,15 @@ use parking_lot::Mutex;
 use crate::accounts::{Accounts, Caller};
 use crate::clock::Clock;
 use crate::faults::{Effect, Faults};
+use crate::limits::Limits;
 use crate::log::{self, Entry, Log};
+use crate::oracle::{Oracle, Sent};
 use crate::protocol::{ApiError, Protocol, Refusal};
-use crate::service::{Call, Moment, Operation, Service};
+use crate::service::{Call, Moment, Operation, Outcome, Service, Violation};
 use crate::shelf::View;
 use crate::sigv4::{self, Signed, Unsigned};
 use crate::switches::Switches;
+use crate::underway::{Alone, Underway};
 use crate::wire::{Request, Response};
 
 /// Everything the emulator holds. One lock guards it, so requests run one after another.
@@ -23,6 +26,9 @@ pub(crate) struct World {
     pub(crate) accounts: Arc<Mutex<Accounts>>,
     pub(crate) services: Vec<Mounted>,
     pub(crate) faults: Faults,
+    pub(crate) limits: Limits,
+    pub(crate) underway: Underway,
+    pub(crate) oracle: Oracle,
     pub(crate) log: Log,
     pub(crate) answered: u64,
 }
@@ -47,9 +53,30 @@ pub(crate) struct Admitted {
     signed: Option<Signed>,
     caller: Option<Caller>,
     effect: Option<Effect>,
+    /// Why it is not executed after all: too many calls, or another one in its way.
+    refused: Option<ApiError>,
+    /// Keeps others out until it is answered.
+    alone: Option<Alone>,
 }
 
 impl Admitted {
+    fn new(
+        at: usize,
+        operation: Operation,
+        signed: Option<Signed>,
+        caller: Option<Caller>,
+    ) -> Self {
+        Self {
+            at,
+            operation,
+            signed,
+            caller,
+            effect: None,
+            refused: None,
+            alone: None,
+        }
+    }
+
     /// How long to wait, in real time and without the lock, before executing.
     pub(crate) fn delay(&self) -> Duration {
         match self.effect {
@@ -79,13 +106,7 @@ impl World {
     /// Finds service and caller and takes the fault that hits, or answers with the refusal.
     pub(crate) fn admit(&mut self, request: &Request) -> Result<Admitted, Response> {
         match self.admitted(request) {
-            Ok(mut admitted) => {
-                let service = self.services[admitted.at].service.name();
-                admitted.effect =
-                    self.faults
-                        .hit(service, &admitted.operation, admitted.caller.as_ref());
-                Ok(admitted)
-            }
+            Ok(admitted) => Ok(self.queued(admitted)),
             Err(away) => {
                 let entry = Entry {
                     service: away.service.map(str::to_owned),
@@ -98,6 +119,37 @@ impl World {
                 Err(finished(away.protocol.error(&away.error, &id), &id))
             }
         }
+    }
+
+    /// The limits of a service, then the faults: a request that is turned back uses none up.
+    fn queued(&mut self, mut admitted: Admitted) -> Admitted {
+        let now = self.clock.now();
+        let Mounted { service, switches } = &mut self.services[admitted.at];
+        let (name, rate) = (service.name(), switches.rate("rate"));
+        let account = admitted
+            .caller
+            .as_ref()
+            .map_or("", |caller| caller.account.as_str());
+        if !self.limits.admits(name, account, rate, now) {
+            admitted.refused = Some(service.protocol().throttled());
+            return admitted;
+        }
+        if let Some(what) = service.exclusive(&admitted.operation) {
+            admitted.alone = self.underway.take(name, &what);
+            if admitted.alone.is_none() {
+                let moment = Moment {
+                    now,
+                    switches,
+                    declared: &self.oracle.declared,
+                };
+                admitted.refused = Some(service.overlapped(&moment, &what));
+                return admitted;
+            }
+        }
+        admitted.effect = self
+            .faults
+            .hit(name, &admitted.operation, admitted.caller.as_ref());
+        admitted
     }
 
     fn admitted(&self, request: &Request) -> Result<Admitted, Box<TurnedAway>> {
@@ -140,13 +192,7 @@ impl World {
             .caller(&signed, self.clock.now())
             .map_err(|refusal| refused(&refusal))?;
         match service.operation(request) {
-            Some(operation) => Ok(Admitted {
-                at,
-                operation,
-                signed: Some(signed),
-                caller: Some(caller),
-                effect: None,
-            }),
+            Some(operation) => Ok(Admitted::new(at, operation, Some(signed), Some(caller))),
             None => Err(Box::new(TurnedAway {
                 protocol,
                 error: no_operation(name),
@@ -174,13 +220,7 @@ impl World {
             (Unsigned::Incomplete(wrong), _) => Some(Refusal::BadSignature(wrong)),
         };
         match (refusal, found) {
-            (None, Some((at, operation))) => Ok(Admitted {
-                at,
-                operation,
-                signed: None,
-                caller: None,
-                effect: None,
-            }),
+            (None, Some((at, operation))) => Ok(Admitted::new(at, operation, None, None)),
             (refusal, found) => {
                 let service = found.map(|(at, _)| &self.services[at].service);
                 let protocol =
@@ -210,63 +250,117 @@ impl World {
     }
 
     /// Executes what was admitted, as far as its fault lets it, and writes the log.
-    pub(crate) fn execute(&mut self, admitted: Admitted, request: &Request) -> Ending {
-        let Admitted {
-            at,
-            operation,
-            signed,
-            caller,
-            effect,
-        } = admitted;
+    pub(crate) fn execute(&mut self, mut admitted: Admitted, request: &Request) -> Ending {
         let id = self.request_id();
-        let Mounted { service, switches } = &mut self.services[at];
-        let (name, protocol) = (service.name(), service.protocol());
-        let result = match &effect {
-            Some(Effect::CutBefore) => None,
-            Some(Effect::Error(error)) => Some(Err(ApiError::new(
+        let result = match (admitted.refused.take(), &admitted.effect) {
+            (Some(refused), _) => Some(Err(refused)),
+            (None, Some(Effect::CutBefore)) => None,
+            (None, Some(Effect::Error(error))) => Some(Err(ApiError::new(
                 error.status,
                 &error.code,
                 error.message.as_deref().unwrap_or(&error.code),
             ))),
-            Some(Effect::Delay(_) | Effect::Stale | Effect::CutAfter) | None => {
-                let call = Call {
-                    moment: Moment {
-                        now: self.clock.now(),
-                        switches,
-                    },
-                    operation: &operation.name,
-                    caller: caller.as_ref(),
-                    region: signed.as_ref().map_or("", |signed| &signed.scope.region),
-                    view: if effect == Some(Effect::Stale) {
-                        View::Previous
-                    } else {
-                        View::Live
-                    },
-                    request_id: &id,
-                };
-                Some(service.call(&call, request))
+            (None, Some(Effect::Delay(_) | Effect::Stale | Effect::CutAfter) | None) => {
+                Some(self.called(&admitted, request, &id))
             }
         };
         let code = result
             .as_ref()
             .and_then(|result| result.as_ref().err())
             .map(|error| error.code.clone());
+        let protocol = self.services[admitted.at].service.protocol();
         let answer =
             result.map(|result| result.unwrap_or_else(|error| protocol.error(&error, &id)));
-        let cut = matches!(effect, Some(Effect::CutBefore | Effect::CutAfter));
+        let cut = matches!(admitted.effect, Some(Effect::CutBefore | Effect::CutAfter));
         let answer = answer.filter(|_| !cut);
+        let status = answer.as_ref().map(|answer| answer.status);
+        self.judge(&admitted, request, status, code.as_deref());
         let entry = Entry {
-            account: caller.map(|caller| caller.account),
-            service: Some(name.to_owned()),
-            operation: Some(operation.name),
-            resource: operation.resource,
-            status: answer.as_ref().map(|answer| answer.status),
+            service: Some(self.services[admitted.at].service.name().to_owned()),
+            status,
             code,
-            fault: effect.as_ref().map(Effect::name),
-            ..self.entry(request, signed.as_ref())
+            fault: admitted.effect.as_ref().map(Effect::name),
+            ..self.entry(request, admitted.signed.as_ref())
         };
-        self.log.add(entry);
+        self.log.add(Entry {
+            account: admitted.caller.map(|caller| caller.account),
+            operation: Some(admitted.operation.name),
+            resource: admitted.operation.resource,
+            ..entry
+        });
         answer.map_or(Ending::Cut, |answer| Ending::Answer(finished(answer, &id)))
+    }
+
+    fn called(
+        &mut self,
+        admitted: &Admitted,
+        request: &Request,
+        id: &str,
+    ) -> Result<Response, ApiError> {
+        let now = self.clock.now();
+        let Mounted { service, switches } = &mut self.services[admitted.at];
+        let signed = admitted.signed.as_ref();
+        let call = Call {
+            moment: Moment {
+                now,
+                switches,
+                declared: &self.oracle.declared,
+            },
+            operation: &admitted.operation.name,
+            caller: admitted.caller.as_ref(),
+            region: signed.map_or("", |signed| &signed.scope.region),
+            view: if admitted.effect == Some(Effect::Stale) {
+                View::Previous
+            } else {
+                View::Live
+            },
+            request_id: id,
+        };
+        service.call(&call, request)
+    }
+
+    /// Tells the oracles how a request ended.
+    fn judge(
+        &mut self,
+        admitted: &Admitted,
+        request: &Request,
+        status: Option<u16>,
+        code: Option<&str>,
+    ) {
+        let now = self.clock.now();
+        let Mounted { service, switches } = &mut self.services[admitted.at];
+        let (name, operation) = (service.name(), &admitted.operation);
+        let caller = admitted.caller.as_ref();
+        let moment = Moment {
+            now,
+            switches,
+            declared: &self.oracle.declared,
+        };
+        let outcome = Outcome {
+            operation,
+            caller,
+            status,
+            code,
+        };
+        service.seen(&moment, &outcome);
+        let sent = Sent {
+            service: name,
+            account: caller.map_or("", |caller| &caller.account),
+            operation: &operation.name,
+            resource: operation.resource.as_deref().unwrap_or_default(),
+            body: &request.body,
+            is_write: service.is_write(&operation.name),
+            code,
+            disturbed: admitted.effect.is_some() || status.is_none(),
+        };
+        let stray = !service.is_for_roles();
+        if let Some(caller) = caller.filter(|caller| stray && caller.borrowed) {
+            let detail = format!("{} called {} of {name}", caller.arn, operation.name);
+            let rule = "roleElsewhere";
+            let time = now;
+            self.oracle.tell(name, Violation { time, rule, detail });
+        }
+        self.oracle.see(&sent, now);
     }
 
     /// The time for control requests.

@@ -21,11 +21,15 @@ use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::control::{Control, WORDS};
 use crate::faults::Faults;
+use crate::limits::Limits;
 use crate::log::Log;
+use crate::oracle::Oracle;
+use crate::probe::Probe;
 use crate::protocol::{ApiError, Protocol};
 use crate::router::{Ending, Mounted, World};
 use crate::service::{ControlError, Service};
 use crate::sts::Sts;
+use crate::underway::Underway;
 use crate::wire::{Request, Response};
 
 /// The largest body taken. Nothing the emulated services accept comes near.
@@ -91,6 +95,13 @@ impl Builder {
         self
     }
 
+    /// Adds every service there is: `probe`, and those of [`crate::tenants`].
+    pub fn every_service(self) -> Self {
+        let probe: Box<dyn Service> = Box::new(Probe::new());
+        let all = [probe].into_iter().chain(crate::tenants::services());
+        all.fold(self, Self::service)
+    }
+
     /// Listens here instead of on a free loopback port.
     pub fn listen(mut self, address: SocketAddr) -> Self {
         self.listen = address;
@@ -106,7 +117,7 @@ impl Builder {
     /// Starts the server; it answers when this returns.
     pub async fn start(self) -> Result<Emulator, StartError> {
         let listen = self.listen;
-        let world = self.world()?;
+        let world = Shared(Arc::new(Mutex::new(self.world()?)));
         let (stop, stopped) = oneshot::channel();
         let (ready, listening) = oneshot::channel();
         let serving = world.clone();
@@ -129,7 +140,7 @@ impl Builder {
         })
     }
 
-    fn world(self) -> Result<Shared, StartError> {
+    pub(crate) fn world(self) -> Result<World, StartError> {
         let clock = Clock::new(self.factor).map_err(StartError::Clock)?;
         let accounts = Arc::new(Mutex::new(Accounts::default()));
         let mut services = vec![Mounted::new(Box::new(Sts::new(Arc::clone(&accounts))))];
@@ -143,15 +154,17 @@ impl Builder {
             }
             services.push(Mounted::new(service));
         }
-        let world = World {
+        Ok(World {
             clock,
             accounts,
             services,
             faults: Faults::default(),
+            limits: Limits::default(),
+            underway: Underway::default(),
+            oracle: Oracle::default(),
             log: Log::default(),
             answered: 0,
-        };
-        Ok(Shared(Arc::new(Mutex::new(world))))
+        })
     }
 }
 

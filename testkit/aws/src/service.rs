@@ -6,6 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::accounts::Caller;
+use crate::oracle::{Declared, Living};
 use crate::protocol::{ApiError, Protocol};
 use crate::shelf::View;
 use crate::switches::{Switch, Switches};
@@ -46,8 +47,32 @@ pub trait Service: Send {
         false
     }
 
+    /// Whether `operation` changes anything. Names that begin like a read's are reads.
+    fn is_write(&self, operation: &str) -> bool {
+        const READS: &[&str] = &["Get", "List", "Describe", "Scan", "Verify", "Assume"];
+        !READS.iter().any(|read| operation.starts_with(read))
+    }
+
+    /// Whether credentials that AssumeRole gave belong here; the oracle tells on those elsewhere.
+    fn is_for_roles(&self) -> bool {
+        true
+    }
+
+    /// What `operation` must have to itself until it is answered, such as a zone.
+    fn exclusive(&self, _operation: &Operation) -> Option<String> {
+        None
+    }
+
+    /// The answer to a request that came while another had what both must have to themselves.
+    fn overlapped(&mut self, _moment: &Moment<'_>, what: &str) -> ApiError {
+        ApiError::new(409, "Conflict", &format!("Another request has {what}."))
+    }
+
     /// Carries `request` out. A rejected one changes nothing. Reads look through `call.view`.
     fn call(&mut self, call: &Call<'_>, request: &Request) -> Result<Response, ApiError>;
+
+    /// Hears how each of its requests ended, also those that a fault kept from [`Service::call`].
+    fn seen(&mut self, _moment: &Moment<'_>, _outcome: &Outcome<'_>) {}
 
     /// The switches it knows.
     fn switches(&self) -> &'static [Switch] {
@@ -74,6 +99,11 @@ pub trait Service: Send {
     /// What its oracle has seen go wrong since the last reset.
     fn violations(&self) -> Vec<Violation>;
 
+    /// What carries a marker of ours and has no object among the `living`.
+    fn leaks(&self, _declared: &Declared, _living: &Living) -> Vec<Leak> {
+        Vec::new()
+    }
+
     /// Forgets everything.
     fn reset(&mut self);
 }
@@ -94,6 +124,21 @@ pub struct Moment<'a> {
     pub now: Timestamp,
     /// This service's switches.
     pub switches: &'a Switches,
+    /// What tests have told the oracle.
+    pub declared: &'a Declared,
+}
+
+/// How a request ended.
+#[derive(Debug, Clone, Copy)]
+pub struct Outcome<'a> {
+    /// What was asked.
+    pub operation: &'a Operation,
+    /// By whom.
+    pub caller: Option<&'a Caller>,
+    /// The status answered; `None` when the connection was cut.
+    pub status: Option<u16>,
+    /// The error code, answered or cut off.
+    pub code: Option<&'a str>,
 }
 
 /// What a service is told about a call besides the request.
@@ -132,6 +177,15 @@ pub struct Violation {
     /// The rule, in one word.
     pub rule: &'static str,
     /// What was done to what, and by whom.
+    pub detail: String,
+}
+
+/// Something of ours that outlived its object.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Leak {
+    /// What it is, in one word.
+    pub kind: &'static str,
+    /// Which, and whose it was.
     pub detail: String,
 }
 

@@ -10,6 +10,7 @@
 //! Writes always work on the present.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::ops::Bound;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -93,8 +94,20 @@ impl<T> Shelf<T> {
 
     /// All things with their names, in order of name.
     pub fn list(&self, view: View) -> impl Iterator<Item = (&str, &T)> {
+        self.list_from("", view)
+    }
+
+    /// The things whose name is `start` or comes after it, in order of name.
+    pub fn list_from<'a>(
+        &'a self,
+        start: &str,
+        view: View,
+    ) -> impl Iterator<Item = (&'a str, &'a T)> + use<'a, T> {
         let last = self.changes;
-        self.things.iter().filter_map(move |(name, versions)| {
+        let rest = self
+            .things
+            .range::<str, _>((Bound::Included(start), Bound::Unbounded));
+        rest.filter_map(move |(name, versions)| {
             let version = match view {
                 View::Live => versions.back(),
                 View::Previous => versions.iter().rev().find(|version| version.change < last),
@@ -149,6 +162,15 @@ mod tests {
     fn the_past_is_what_was_there_then() {
         assert_eq!(names(&shelf(), View::AsOf(at(25))), [("a", 1), ("b", 2)]);
         assert_eq!(shelf().get("b", View::AsOf(at(15))), None);
+    }
+
+    #[test]
+    fn a_list_can_start_anywhere() {
+        let shelf = shelf();
+        let from = |start| -> Vec<_> { shelf.list_from(start, View::AsOf(at(35))).collect() };
+        assert_eq!(from("a"), [("a", &3), ("b", &2)]);
+        assert_eq!(from("aa"), [("b", &2)]);
+        assert_eq!(from("c"), []);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::accounts::{Accounts, Role, Session};
+use crate::accounts::{Accounts, Opening, Role, Session};
 use crate::control::read;
 use crate::protocol::{ApiError, Protocol};
 use crate::service::{Call, ControlError, Moment, Operation, Service, Violation};
@@ -91,7 +91,13 @@ impl Sts {
             role.max_seconds
         };
         within(seconds, longest)?;
-        let session = accounts.open(arn, name, Duration::from_secs(seconds), call.moment.now);
+        let opening = Opening {
+            role: arn,
+            name,
+            lasts: Duration::from_secs(seconds),
+            borrowed: true,
+        };
+        let session = accounts.open(&opening, call.moment.now);
         Ok(opened(Element::new("AssumeRoleResult"), &session))
     }
 
@@ -115,7 +121,13 @@ impl Sts {
             )
         })?;
         within(seconds, role.max_seconds)?;
-        let session = accounts.open(arn, name, Duration::from_secs(seconds), call.moment.now);
+        let opening = Opening {
+            role: arn,
+            name,
+            lasts: Duration::from_secs(seconds),
+            borrowed: false,
+        };
+        let session = accounts.open(&opening, call.moment.now);
         let audience = match &claims.aud {
             Value::Array(several) => several.first().and_then(Value::as_str).unwrap_or_default(),
             other => other.as_str().unwrap_or_default(),

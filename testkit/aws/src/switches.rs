@@ -7,6 +7,13 @@ use serde_json::{Map, Value, json};
 
 use crate::span::span;
 
+/// The switches every service has beside its own: `rate`, the calls a second it takes from one
+/// account before it throttles.
+pub const EVERYWHERE: &[Switch] = &[Switch {
+    name: "rate",
+    accepts: Accepts::Rate(0.0),
+}];
+
 /// A switch a service offers.
 #[derive(Debug, Clone, Copy)]
 pub struct Switch {
@@ -27,6 +34,8 @@ pub enum Accepts {
     Count(u64),
     /// On or off.
     Flag(bool),
+    /// A number of times a second; 0 is no limit.
+    Rate(f64),
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -35,18 +44,20 @@ enum Setting {
     Span(Duration),
     Count(u64),
     Flag(bool),
+    Rate(f64),
 }
 
 /// The switches of one service and how they stand.
 #[derive(Debug, Clone)]
 pub struct Switches {
-    offered: &'static [Switch],
+    offered: Vec<Switch>,
     set: BTreeMap<&'static str, Setting>,
 }
 
 impl Switches {
-    /// All `offered` switches in their first setting.
+    /// All `offered` switches and those [`EVERYWHERE`], in their first setting.
     pub fn new(offered: &'static [Switch]) -> Self {
+        let offered: Vec<_> = offered.iter().chain(EVERYWHERE).copied().collect();
         let set = offered
             .iter()
             .map(|switch| (switch.name, switch.accepts.first()))
@@ -60,12 +71,8 @@ impl Switches {
         for (name, value) in wanted {
             let Some(switch) = self.offered.iter().find(|switch| switch.name == name) else {
                 let names: Vec<_> = self.offered.iter().map(|switch| switch.name).collect();
-                let valid = if names.is_empty() {
-                    "it has none".to_owned()
-                } else {
-                    format!("it has: {}", names.join(", "))
-                };
-                return Err(format!("{service} has no switch {name:?}; {valid}"));
+                let names = names.join(", ");
+                return Err(format!("{service} has no switch {name:?}; it has: {names}"));
             };
             let setting = switch
                 .accepts
@@ -116,6 +123,16 @@ impl Switches {
         }
     }
 
+    /// The setting of a [`Accepts::Rate`] switch.
+    pub fn rate(&self, name: &str) -> f64 {
+        match self.set.get(name) {
+            Some(Setting::Rate(rate)) => *rate,
+            other => panic!(
+                "switch {name:?} is no rate but {other:?}; the service declares it otherwise"
+            ),
+        }
+    }
+
     /// The setting of a [`Accepts::Flag`] switch.
     pub fn flag(&self, name: &str) -> bool {
         match self.set.get(name) {
@@ -134,6 +151,7 @@ impl Accepts {
             Self::Span(span) => Setting::Span(span),
             Self::Count(count) => Setting::Count(count),
             Self::Flag(flag) => Setting::Flag(flag),
+            Self::Rate(rate) => Setting::Rate(rate),
         }
     }
 
@@ -153,6 +171,11 @@ impl Accepts {
                 .as_bool()
                 .map(Setting::Flag)
                 .ok_or_else(|| format!("{value} is neither true nor false")),
+            Self::Rate(_) => value
+                .as_f64()
+                .filter(|rate| *rate >= 0.0)
+                .map(Setting::Rate)
+                .ok_or_else(|| format!("{value} is no number of times a second")),
         }
     }
 }
@@ -164,6 +187,7 @@ impl Setting {
             Self::Span(span) => json!(span.as_secs_f64()),
             Self::Count(count) => json!(count),
             Self::Flag(flag) => json!(flag),
+            Self::Rate(rate) => json!(rate),
         }
     }
 }
@@ -221,7 +245,8 @@ mod tests {
     }
 
     #[rstest]
-    #[case::unknown_name(json!({ "updates": "merge" }), "update, deployDelay, pageSize, tagsEchoed")]
+    #[case::unknown_name(json!({ "updates": "merge" }), "update, deployDelay, pageSize, tagsEchoed, rate")]
+    #[case::negative_rate(json!({ "rate": -1 }), "times a second")]
     #[case::unknown_word(json!({ "update": "mix" }), "replace, merge")]
     #[case::wrong_kind(json!({ "pageSize": "many" }), "no whole number")]
     fn a_wrong_setting_is_refused_with_what_is_right(#[case] wrong: Value, #[case] told: &str) {
@@ -229,6 +254,16 @@ mod tests {
             .set("cdn", &wanted(&wrong))
             .unwrap_err();
         assert!(error.contains(told), "{error}");
+    }
+
+    #[test]
+    fn every_service_has_a_rate_and_no_limit_at_first() {
+        let mut switches = Switches::new(&[]);
+        assert!(switches.rate("rate").abs() < f64::EPSILON);
+        switches
+            .set("cdn", &wanted(&json!({ "rate": 0.5 })))
+            .unwrap();
+        assert!((switches.rate("rate") - 0.5).abs() < f64::EPSILON);
     }
 
     #[test]

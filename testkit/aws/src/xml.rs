@@ -1,10 +1,12 @@
 //! Writing XML: elements as values, text escaped so that any reader gets back what went in.
 
+pub mod read;
+
 use std::fmt::Write as _;
 
 /// One XML element, built up and then written as a document.
 ///
-/// It writes what the emulated services answer; it does not read XML.
+/// It writes what the emulated services answer; [`read`] takes apart what they are asked.
 #[derive(Debug, Clone)]
 pub struct Element {
     name: String,
@@ -48,6 +50,23 @@ impl Element {
         let mut leaf = Self::new(name);
         leaf.inside.push(Inside::Text(text.to_owned()));
         self.child(leaf)
+    }
+
+    /// Adds an element that holds only text, if there is any.
+    #[must_use]
+    pub fn leaf_if(self, name: &str, text: Option<&str>) -> Self {
+        match text {
+            Some(text) => self.leaf(name, text),
+            None => self,
+        }
+    }
+
+    /// Adds elements inside.
+    #[must_use]
+    pub fn children(mut self, children: impl IntoIterator<Item = Element>) -> Self {
+        let children = children.into_iter().map(Inside::Element);
+        self.inside.extend(children);
+        self
     }
 
     /// The whole document, declaration included.

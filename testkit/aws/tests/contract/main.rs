@@ -4,6 +4,7 @@
 #![allow(clippy::disallowed_methods)]
 
 mod control;
+mod crowding;
 mod escaping;
 mod faults;
 mod probe;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use aws_emulator::Emulator;
 use aws_emulator::probe::Probe;
+use aws_emulator::{Builder, Emulator};
 use http::Method;
 use reqwest::{RequestBuilder, Response};
 use serde_json::{Value, json};
@@ -34,13 +34,18 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) async fn start() -> Self {
+        Self::of(Emulator::builder().service(Box::new(Probe::new()))).await
+    }
+
+    /// A world with every service there is.
+    pub(crate) async fn whole() -> Self {
+        Self::of(Emulator::builder().every_service()).await
+    }
+
+    async fn of(builder: Builder) -> Self {
         // Another test of this binary may have installed it already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-        let emulator = Emulator::builder()
-            .service(Box::new(Probe::new()))
-            .start()
-            .await
-            .expect("the emulator starts");
+        let emulator = builder.start().await.expect("the emulator starts");
         let http = reqwest::Client::builder()
             .timeout(Duration::from_secs(20))
             .build()
