@@ -17,6 +17,10 @@ const FIRST_PASS: Duration = Duration::from_secs(30);
 /// Those who waited are woken over this time, so that they do not all call at once.
 const RECOVERY: Duration = Duration::from_secs(30);
 
+/// One of those behind a connection that is down says so this long after another: a crowd that
+/// writes at once would stand in the way of everybody else's edits.
+const TELLING: Duration = Duration::from_millis(33);
+
 /// A kind that depends on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Dependent {
@@ -62,6 +66,9 @@ struct Entry {
     /// When somebody first asked and nothing was known.
     asked: Option<Duration>,
     waiting: BTreeSet<(Dependent, ObjectKey)>,
+    /// When each says that the connection is down, and when the next one may.
+    telling: BTreeMap<(Dependent, ObjectKey), Duration>,
+    next_telling: Duration,
 }
 
 /// All connections by name.
@@ -133,6 +140,25 @@ impl Links {
         })
     }
 
+    /// How long `who` should wait before it says that the connection is down; none if it is its turn,
+    /// or was since the connection went down.
+    pub(crate) fn turn_to_tell(
+        &self,
+        connection: &str,
+        who: (Dependent, &ObjectKey),
+    ) -> Option<Duration> {
+        let mut entries = self.entries.lock();
+        let entry = entries.entry(connection.to_owned()).or_default();
+        let now = self.clock.elapsed();
+        let who = (who.0, who.1.clone());
+        let turn = *entry.telling.entry(who).or_insert_with(|| {
+            let turn = entry.next_telling.max(now);
+            entry.next_telling = turn + TELLING;
+            turn
+        });
+        Some(turn.saturating_sub(now)).filter(|wait| !wait.is_zero())
+    }
+
     /// Takes in what the connection's pass has found. If it is up, answers who waited for that, and
     /// when to wake each: one after another.
     #[must_use]
@@ -149,6 +175,7 @@ impl Links {
         }
         entry.standing = Some(standing);
         let waiting = if up {
+            entry.telling.clear();
             std::mem::take(&mut entry.waiting)
         } else {
             BTreeSet::new()
@@ -176,6 +203,7 @@ impl Links {
         let who = (who.0, who.1.clone());
         for entry in self.entries.lock().values_mut() {
             entry.waiting.remove(&who);
+            entry.telling.remove(&who);
         }
     }
 
@@ -227,6 +255,24 @@ mod tests {
         assert!(matches!(ask(), TurnedAway::Down(_)));
         assert!(links.found("c", Standing::Down(down())).is_empty());
         assert_eq!(ask(), TurnedAway::Down(down()));
+    }
+
+    #[test]
+    fn a_crowd_says_one_after_another_that_its_connection_is_down() {
+        let clock = Arc::new(TestClock::default());
+        let links = Links::new(clock.clone());
+        let wait = |n| links.turn_to_tell("c", (Dependent::Policy, &key(n)));
+        assert_eq!(wait(0), None);
+        assert_eq!(wait(1), Some(TELLING));
+        assert_eq!(wait(2), Some(TELLING * 2));
+        clock.advance(TELLING);
+        assert_eq!(wait(1), None, "its turn has come");
+        assert_eq!(wait(0), None, "it has said so");
+        assert_eq!(wait(2), Some(TELLING));
+        drop(links.found("c", up()));
+        clock.advance(TELLING * 5);
+        assert_eq!(wait(2), None, "the next time begins anew");
+        assert_eq!(wait(0), Some(TELLING));
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
+use engine::flags::{self, flag, length, text};
 use engine::{LegacyLease, Usage};
 
 use crate::connection::ServiceAccountRef;
@@ -149,13 +150,6 @@ fn args_beside(before: impl Fn(&str) -> Option<String>) -> Vec<Arg> {
     ]
 }
 
-fn flag(name: &'static str, value: &'static str, help: impl Into<String>) -> Arg {
-    Arg::new(name)
-        .long(name)
-        .value_name(value)
-        .help(help.into())
-}
-
 /// What `args` say; beside those of [`args`] they hold the process's `--namespace`.
 pub(crate) fn read(args: &ArgMatches) -> Result<Settings, Usage> {
     Ok(Settings {
@@ -170,7 +164,7 @@ pub(crate) fn read(args: &ArgMatches) -> Result<Settings, Usage> {
             name: text(args, SERVICE_ACCOUNT.flag).to_owned(),
             namespace: text(args, "namespace").to_owned(),
         },
-        legacy_lease: legacy_lease(args)?,
+        legacy_lease: flags::legacy_lease(args, LEGACY_LEASE)?,
     })
 }
 
@@ -230,34 +224,9 @@ fn deadline(args: &ArgMatches) -> Result<Deadline, Usage> {
     }
 }
 
-fn legacy_lease(args: &ArgMatches) -> Result<Option<LegacyLease>, Usage> {
-    match text(args, LEGACY_LEASE) {
-        "none" => Ok(None),
-        name => {
-            let lease: Result<_, Usage> = name.parse();
-            lease
-                .map(Some)
-                .map_err(|Usage(why)| Usage(format!("--{LEGACY_LEASE}: {why}")))
-        }
-    }
-}
-
-/// None of these times can be zero: what they space would never rest.
 fn time(args: &ArgMatches, one: &Inherited) -> Result<Duration, Usage> {
-    let text = text(args, one.flag);
-    let time = length(text).filter(|time| !time.is_zero());
-    time.ok_or_else(|| {
-        let (source, hint) = (source(args, one.flag, one.before), one.default);
-        Usage(format!(
-            "{source}={text}: write a time above zero with its unit, such as {hint}"
-        ))
-    })
-}
-
-/// `90s`, `1h30m`, `1h0m0s`, `500ms`.
-fn length(text: &str) -> Option<Duration> {
-    let length: jiff::SignedDuration = text.parse().ok()?;
-    length.try_into().ok()
+    let source = source(args, one.flag, one.before);
+    flags::time(args, one.flag, &source, one.default)
 }
 
 /// Whom to correct. Defaults of ours are fit, so an unfit one was the predecessor's variable.
@@ -266,10 +235,6 @@ fn source(args: &ArgMatches, flag: &str, before: &str) -> String {
         Some(ValueSource::DefaultValue) => before.to_owned(),
         _ => format!("--{flag}"),
     }
-}
-
-fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
-    args.get_one::<String>(name).map_or("", String::as_str)
 }
 
 #[cfg(test)]

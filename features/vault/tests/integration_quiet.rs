@@ -273,3 +273,27 @@ fn a_write_costs_few_calls_and_at_most_two_statuses() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn a_role_that_came_before_its_policy_is_not_read_again_when_that_comes() -> Result<()> {
+    tell(WORLD, async |site| {
+        let _turn = TURN.lock().await;
+        let crew = site.crew().await?;
+        let path = format!("/v1/auth/kubernetes/role/{}", crew.vault_name("r"));
+        let calls = || {
+            let any = testkit::fault_proxy::AnyMethod::any();
+            crew.proxy.count(any, &path)
+        };
+        crew.searched().await?;
+        crew.declare::<VaultRole>("r", admits(&["sa1"])).await?;
+        crew.until::<VaultRole>("r", is("Synced", "Succeeded"))
+            .await?;
+        assert_eq!(calls(), 4);
+
+        crew.declare::<VaultPolicy>("app", reader()).await?;
+        crew.until::<VaultRole>("r", is("Ready", "Succeeded"))
+            .await?;
+        assert_eq!(calls(), 4, "only its policy changed");
+        Ok(())
+    })
+}

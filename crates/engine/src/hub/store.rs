@@ -162,6 +162,17 @@ impl Store {
             .collect()
     }
 
+    /// Every value that an index has objects under, in order.
+    pub fn values(&self, index: &str) -> Vec<String> {
+        let inner = self.inner.read();
+        let found = inner.indices.iter().find(|(known, _)| known.name == index);
+        let values = found.into_iter().flat_map(|(_, values)| values);
+        let taken = values.filter(|(_, keys)| !keys.is_empty());
+        let mut values: Vec<_> = taken.map(|(value, _)| value.clone()).collect();
+        values.sort();
+        values
+    }
+
     /// A reader's start: what is there now, whether that is all, and every change after it.
     pub(super) fn read(&self) -> (Vec<Arc<Stored>>, bool, broadcast::Receiver<Change>) {
         let inner = self.inner.read(); // no change can pass between the snapshot and the subscription
@@ -370,9 +381,11 @@ mod tests {
                 .collect()
         };
         assert_eq!(names("o"), ["early", "late"]);
+        assert_eq!(store.values(Index::OWNER), ["o"]);
         store.apply(object("late", "2", 3, "p"));
         store.delete(&ObjectKey::namespaced("a", "early"));
         assert_eq!((names("o"), names("p")), (vec![], vec!["late".to_owned()]));
+        assert_eq!(store.values(Index::OWNER), ["p"]);
     }
 
     #[test]

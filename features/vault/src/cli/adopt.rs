@@ -15,7 +15,7 @@ use crate::links::Dependent;
 use crate::sync::{Ahead, Outlook, Step, Stop};
 
 pub(super) async fn adopt(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let target = Target::parse(text(args, "object").unwrap_or_default(), &site.namespace)?;
+    let target = Target::parse(text(args, "object").unwrap_or_default(), site.namespace())?;
     let ahead = ahead(site, &target).await?;
     let taken: Vec<_> = ahead
         .places

@@ -78,7 +78,7 @@ impl Role {
 
 pub(super) async fn explain(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
     let named = text(args, "object").unwrap_or_default();
-    let target = Target::parse(named, &site.namespace)?;
+    let target = Target::parse(named, site.namespace())?;
     if !matches!(target.kind, Dependent::Role | Dependent::ClusterRole) {
         return Err(format!(
             "nobody logs in by a {}; name a VaultRole (vr) or VaultClusterRole (vcr)",

@@ -133,11 +133,11 @@ fn answer(
 async fn lines(site: &Site, args: &ArgMatches) -> Result<Vec<Line>, Failure> {
     let chosen = match (text(args, "object"), text(args, "file")) {
         (Some(named), _) => {
-            let target = Target::parse(named, &site.namespace)?;
+            let target = Target::parse(named, site.namespace())?;
             let object = target.object(site)?;
             vec![(target, object)]
         }
-        (None, Some(file)) => file::objects(site, file, &site.namespace)?,
+        (None, Some(file)) => file::objects(site, file, site.namespace())?,
         (None, None) => all(site, text(args, "namespace")),
     };
     let mut lines = Vec::new();

@@ -1,14 +1,11 @@
 //! Where a verb looks: the cluster of the kubeconfig, and Vault behind its connections.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use api::vault::{Auth, KubernetesAuth, VaultConnection};
+use api::vault::{Auth, KubernetesAuth, VaultConnection, names};
 use clap::{Arg, ArgMatches, Command};
-use engine::{Cache, Clients, Deck, Health, Metrics, Tasks};
-use k8s_openapi::api::core::v1::Namespace;
-use kernel::{ClusterId, ObjectKey, RealClock, Reason};
-use kube::Api;
+use engine::{Asked, Cache, Reading};
+use kernel::{ObjectKey, RealClock, Reason};
 use serde_json::{Value, json};
 use vault_client::{Client, Login, Parts, Secret, Source};
 
@@ -18,12 +15,6 @@ use crate::ctx::Ctx;
 use crate::links::{Dependent, Standing};
 use crate::settings;
 
-/// Calls to the Kubernetes API at once.
-const API_CALLS: usize = 16;
-/// All objects have been read by then, or something keeps us from it.
-const READING: Duration = Duration::from_secs(20);
-/// A watch that is broken for this long will not heal by itself.
-const BROKEN: Duration = Duration::from_secs(2);
 /// The variable that holds a token of one's own.
 const TOKEN: &str = "PONTOON_VAULT_TOKEN";
 
@@ -61,10 +52,7 @@ pub(super) fn args() -> Vec<Arg> {
 /// What a verb sees.
 pub(super) struct Site {
     pub(super) ctx: Ctx,
-    /// The namespace of what does not say its own.
-    pub(super) namespace: String,
-    clients: Clients,
-    tasks: Tasks,
+    reading: Reading,
     token: Option<Secret>,
 }
 
@@ -73,66 +61,25 @@ impl Site {
     pub(super) async fn open(args: &ArgMatches) -> Result<Self, Failure> {
         let token = token(args)?;
         let settings = settings(args)?;
-        let config = kube::Config::infer().await.map_err(|error| {
-            format!("no cluster is configured: {error}; set KUBECONFIG and run again")
-        })?;
-        let namespace = text(args, "namespace").map(str::to_owned);
-        let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-        let metrics = Metrics::default();
-        let clients = Clients::new(config, API_CALLS, metrics.clone())
-            .map_err(|error| format!("the kubeconfig cannot be used: {error}"))?;
-        let cluster = cluster(&clients).await?;
-        let tasks = Tasks::default();
-        let home = settings.service_account.namespace.clone();
-        let deck = Deck::for_reading("vault", &clients, metrics, cluster, home, &tasks);
-        let ctx = Ctx::new(&deck, settings);
+        let asked = Asked {
+            namespace: text(args, "namespace"),
+            home: &settings.service_account.namespace,
+            cluster: None,
+        };
+        let reading = Reading::open("vault", asked).await?;
+        let ctx = Ctx::new(&reading.deck, settings);
         let site = Self {
             ctx,
-            namespace,
-            clients,
-            tasks,
+            reading,
             token,
         };
-        site.read().await?;
+        site.reading.settle(&site.caches(), names::GROUP).await?;
         Ok(site)
     }
 
-    /// Waits until all objects have been read.
-    async fn read(&self) -> Result<(), Failure> {
-        let caches = self.caches();
-        let began = self.ctx.deck.clock.elapsed();
-        while !caches.iter().all(|cache| cache.is_settled()) {
-            let waited = self.ctx.deck.clock.elapsed().saturating_sub(began);
-            let broken = self.ctx.deck.hub.health().into_iter();
-            let mut broken = broken.filter_map(|(key, health)| match health {
-                Health::Broken(why) => Some(format!("{}: {why}", key.kind.plural)),
-                Health::Starting if waited > READING => {
-                    Some(format!("{}: no answer in time", key.kind.plural))
-                }
-                Health::Starting | Health::Synced | Health::NotServed => None,
-            });
-            if waited > BROKEN
-                && let Some(why) = broken.next()
-            {
-                return Err(format!(
-                    "the objects cannot be read ({why}); ask for the rights to list and watch \
-                     namespaces and all of vault.platform.io, in the whole cluster"
-                )
-                .into());
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-        let is_missing = |(key, health): &(engine::WatchKey, Health)| {
-            *health == Health::NotServed && key.kind.plural == "vaultconnections"
-        };
-        if self.ctx.deck.hub.health().iter().any(is_missing) {
-            return Err(
-                "the cluster does not know the kinds of the vault feature; run: \
-                 pontoon crds --feature vault | kubectl apply --server-side -f -"
-                    .into(),
-            );
-        }
-        Ok(())
+    /// The namespace of what does not say its own.
+    pub(super) fn namespace(&self) -> &str {
+        &self.reading.namespace
     }
 
     fn caches(&self) -> [&Cache; 7] {
@@ -254,20 +201,18 @@ impl Site {
 
     /// A client for what is asked of the API server directly.
     pub(super) fn kube(&self) -> kube::Client {
-        self.clients.unguarded("vault")
+        self.reading.client()
     }
 
     /// Somebody has consented: from now on what a verb writes is sent.
     pub(super) fn allow_writes(&self) {
-        for guard in &self.ctx.deck.guards {
-            guard.allow_until(Duration::MAX);
-        }
+        self.reading.allow_writes();
     }
 
     /// Ends logins and watches.
     pub(super) async fn close(self) {
         self.ctx.links.end().await;
-        self.tasks.stop();
+        self.reading.close();
     }
 }
 
@@ -314,18 +259,6 @@ fn settings(args: &ArgMatches) -> Result<settings::Settings, Failure> {
         .args(settings::args())
         .arg(Arg::new("namespace").long("namespace"));
     Ok(settings::read(&command.try_get_matches_from(words)?)?)
-}
-
-/// The cluster's identity, as the operator has it in markers.
-async fn cluster(clients: &Clients) -> Result<ClusterId, Failure> {
-    let api = Api::<Namespace>::all(clients.unguarded("vault"));
-    let home = api.get_metadata("kube-system").await.map_err(|error| {
-        format!(
-            "namespace kube-system, whose UID is the cluster's identity, cannot be read: {error}; \
-             check KUBECONFIG, the network and your rights"
-        )
-    })?;
-    Ok(ClusterId::new(home.metadata.uid.unwrap_or_default())?)
 }
 
 /// The same connection, but nothing is read to log in with.

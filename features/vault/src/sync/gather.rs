@@ -92,13 +92,20 @@ pub(crate) fn connected(
             ),
             RECHECK,
         )),
-        Err(TurnedAway::Down(reason)) => Err(Stop::blocked(Reason::new(
-            reasons::CONNECTION_NOT_READY,
-            format!(
-                "VaultConnection {name} is not ready ({}): {}",
-                reason.code, reason.message
-            ),
-        ))),
+        Err(TurnedAway::Down(reason)) => {
+            let wait = ctx.links.turn_to_tell(name, (who, pass.key()));
+            if let Some(wait) = wait.filter(|_| !pass.is_asked_for()) {
+                let message = format!("many say that VaultConnection {name} is not ready");
+                return Err(Stop::waiting(Reason::new(STARTING, message), wait));
+            }
+            Err(Stop::blocked(Reason::new(
+                reasons::CONNECTION_NOT_READY,
+                format!(
+                    "VaultConnection {name} is not ready ({}): {}",
+                    reason.code, reason.message
+                ),
+            )))
+        }
     }
 }
 

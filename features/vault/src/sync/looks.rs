@@ -54,9 +54,9 @@ impl Looks {
     }
 }
 
-/// Whether the status says that nothing is open.
+/// Whether the status says that nothing is open in Vault, whatever the object still lacks here.
 pub(super) fn is_settled(sync: &SyncStatus, ground: &Ground) -> bool {
-    is_true(&sync.conditions, conditions::READY)
+    is_true(&sync.conditions, conditions::SYNCED)
         && !ground.unobserved
         && !ground.dry_run
         && sync.drift_detected != Some(true)
