@@ -9,9 +9,10 @@ use api::vault::{VaultPolicy, VaultRole, names};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kernel::{Clock, RealClock};
 use kube::api::{Api, DeleteParams, ListParams};
-use reqwest::Method;
+use reqwest::{Method, StatusCode};
 use serde_json::json;
 use stories::{Crew, Plan, Site, admits, reader, rule, tell};
+use testkit::fault_proxy::Rule;
 use testkit::{Result, eventually_within, is};
 use tokio::sync::Mutex;
 
@@ -285,12 +286,22 @@ fn a_role_that_came_before_its_policy_is_not_read_again_when_that_comes() -> Res
             crew.proxy.count(any, &path)
         };
         crew.searched().await?;
+        let policy = format!("/v1/sys/policies/acl/{}", crew.vault_name("app"));
+        let away = StatusCode::INTERNAL_SERVER_ERROR;
+        let away = Rule::on(Method::PUT, &policy).status(away, r#"{"errors":["not now"]}"#);
+        let away = crew.proxy.rule(away);
+        crew.declare::<VaultPolicy>("app", reader()).await?;
+        eventually_within(PATIENCE, "the policy is refused", async || {
+            let tries = crew.proxy.count(Method::PUT, &policy);
+            Ok((tries > 0).then_some(()))
+        })
+        .await?;
         crew.declare::<VaultRole>("r", admits(&["sa1"])).await?;
         crew.until::<VaultRole>("r", is("Synced", "Succeeded"))
             .await?;
         assert_eq!(calls(), 4);
 
-        crew.declare::<VaultPolicy>("app", reader()).await?;
+        crew.proxy.remove(away);
         crew.until::<VaultRole>("r", is("Ready", "Succeeded"))
             .await?;
         assert_eq!(calls(), 4, "only its policy changed");
