@@ -9,10 +9,9 @@ use api::vault::{VaultPolicy, VaultRole, names};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kernel::{Clock, RealClock};
 use kube::api::{Api, DeleteParams, ListParams};
-use reqwest::{Method, StatusCode};
+use reqwest::Method;
 use serde_json::json;
 use stories::{Crew, Plan, Site, admits, reader, rule, tell};
-use testkit::fault_proxy::Rule;
 use testkit::{Result, eventually_within, is};
 use tokio::sync::Mutex;
 
@@ -271,40 +270,6 @@ fn a_write_costs_few_calls_and_at_most_two_statuses() -> Result<()> {
         }
         assert_eq!(dear, Vec::<String>::new());
         assert_eq!(lists(), listed, "nothing is listed for a write");
-        Ok(())
-    })
-}
-
-#[test]
-fn a_role_that_came_before_its_policy_is_not_read_again_when_that_comes() -> Result<()> {
-    tell(WORLD, async |site| {
-        let _turn = TURN.lock().await;
-        let crew = site.crew().await?;
-        let path = format!("/v1/auth/kubernetes/role/{}", crew.vault_name("r"));
-        let calls = || {
-            let any = testkit::fault_proxy::AnyMethod::any();
-            crew.proxy.count(any, &path)
-        };
-        crew.searched().await?;
-        let policy = format!("/v1/sys/policies/acl/{}", crew.vault_name("app"));
-        let away = StatusCode::INTERNAL_SERVER_ERROR;
-        let away = Rule::on(Method::PUT, &policy).status(away, r#"{"errors":["not now"]}"#);
-        let away = crew.proxy.rule(away);
-        crew.declare::<VaultPolicy>("app", reader()).await?;
-        eventually_within(PATIENCE, "the policy is refused", async || {
-            let tries = crew.proxy.count(Method::PUT, &policy);
-            Ok((tries > 0).then_some(()))
-        })
-        .await?;
-        crew.declare::<VaultRole>("r", admits(&["sa1"])).await?;
-        crew.until::<VaultRole>("r", is("Synced", "Succeeded"))
-            .await?;
-        assert_eq!(calls(), 4);
-
-        crew.proxy.remove(away);
-        crew.until::<VaultRole>("r", is("Ready", "Succeeded"))
-            .await?;
-        assert_eq!(calls(), 4, "only its policy changed");
         Ok(())
     })
 }

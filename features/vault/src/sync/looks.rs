@@ -54,9 +54,9 @@ impl Looks {
     }
 }
 
-/// Whether the status says that nothing is open in Vault, whatever the object still lacks here.
+/// Whether the status says that nothing is open.
 pub(super) fn is_settled(sync: &SyncStatus, ground: &Ground) -> bool {
-    is_true(&sync.conditions, conditions::SYNCED)
+    is_true(&sync.conditions, conditions::READY)
         && !ground.unobserved
         && !ground.dry_run
         && sync.drift_detected != Some(true)
