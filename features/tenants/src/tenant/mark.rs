@@ -1,0 +1,113 @@
+//! Whose a tenant is, and its tags.
+
+use std::collections::BTreeMap;
+
+use api::tenants::{DistributionTenant, reasons};
+use aws::{Asker, Fault};
+use engine::{Note, Pass, kill_point};
+
+use super::create::way;
+use super::draft::{Draft, Question};
+use super::ground::Ground;
+use super::stop::{Stop, failed};
+use crate::body::Live;
+use crate::ctx::Ctx;
+use crate::failure::{Missing, slow};
+use crate::tags::{self, Standing};
+
+/// Ends the pass if the tenant is another's by now. Its tags are known afterwards.
+pub(super) async fn owned(
+    object: &DistributionTenant,
+    ground: &Ground,
+    live: &mut Live,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<(), Stop> {
+    if live.tags.is_none() {
+        let cloudfront = ctx.own().await.cloudfront(asker);
+        match cloudfront.tags(&live.summary.arn).await {
+            Ok(tags) => live.tags = Some(tags),
+            // Without the right to read tags all else goes on: the id on record is proof.
+            Err(error) if error.fault() == Fault::Denied => {
+                ctx.metrics.failed("access_denied");
+                draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
+                return Ok(());
+            }
+            Err(error) => {
+                let on_way = way(object, Missing::Distribution);
+                return Err(failed(error, on_way, draft, ctx, pass));
+            }
+        }
+    }
+    let known = live.tags.clone().unwrap_or_default();
+    let whose = tags::whose(&known, &ground.marker);
+    match tags::standing(whose, true, object.spec.adoption.as_ref()) {
+        Standing::Ours | Standing::Adopt { .. } => Ok(()),
+        Standing::NotOwned(whose) => {
+            let found = format!("tenant {} ({})", ground.name, live.summary.id);
+            let reason = tags::not_owned(&found, &whose);
+            let since = draft.since(Question::Ready, &reason.code, ctx.now());
+            draft.no(Question::Ready, reason.clone());
+            draft.no(Question::Synced, reason);
+            Err(Stop::Told(slow(since, fastrand::f64())))
+        }
+    }
+}
+
+/// Writes the tags that differ. A denial is told and holds nothing up.
+pub(super) async fn tags(
+    object: &DistributionTenant,
+    ground: &Ground,
+    live: &Live,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<(), Stop> {
+    let declared = &ground.declared.tags;
+    let applied = draft.status.last_applied.as_ref();
+    let last = applied.map(|body| body.tags.clone()).unwrap_or_default();
+    let known = live.tags.as_ref();
+    let changes = tags::changes(&last, known, declared, &ground.marker, ground.drift);
+    if changes.is_empty() {
+        remember(declared, draft);
+        return Ok(());
+    }
+    let cloudfront = ctx.own().await.cloudfront(asker);
+    let arn = &live.summary.arn;
+    let write = async || {
+        kill_point("tenants-before-tags");
+        if !changes.set.is_empty() {
+            cloudfront.tag(arn, &changes.set).await?;
+        }
+        if !changes.remove.is_empty() {
+            let keys: Vec<_> = changes.remove.iter().cloned().collect();
+            cloudfront.untag(arn, &keys).await?;
+        }
+        kill_point("tenants-after-tags");
+        Ok::<_, aws::Error>(())
+    };
+    match write().await {
+        Ok(()) => {
+            remember(declared, draft);
+            Ok(())
+        }
+        Err(error) if error.fault() == Fault::Denied => {
+            ctx.metrics.failed("access_denied");
+            draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
+            Ok(())
+        }
+        Err(error) => {
+            let on_way = way(object, Missing::Distribution);
+            Err(failed(error, on_way, draft, ctx, pass))
+        }
+    }
+}
+
+fn remember(declared: &BTreeMap<String, String>, draft: &mut Draft) {
+    if let Some(applied) = &mut draft.status.last_applied {
+        applied.tags.clone_from(declared);
+    }
+}
