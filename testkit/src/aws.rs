@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use anyhow::Result;
-use aws_emulator::Emulator;
+use aws_emulator::{Emulator, probe::Probe};
 
 /// The access key and the secret of the default account.
 const KEY: &str = "test";
@@ -20,7 +20,8 @@ impl Aws {
     /// # Errors
     /// When no port can be had.
     pub async fn start() -> Result<Self> {
-        Ok(Self(Emulator::builder().every_service().start().await?))
+        let services = Emulator::builder().service(Box::new(Probe::default()));
+        Ok(Self(services.start().await?))
     }
 
     /// What makes AWS clients speak to it, as the account `000000000000`.
