@@ -6,6 +6,9 @@ use engine::Feature;
 use crate::output::Format;
 use crate::run;
 
+/// The flag that says how to print.
+pub(crate) const OUTPUT: &str = "output";
+
 /// The whole command line, the flags of every feature included.
 pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
     let names: Vec<_> = features
@@ -53,7 +56,16 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
                         .value_parser(value_parser!(clap_complete::Shell)),
                 ),
         )
-        .subcommands(verbs.map(|verbs| verbs.command.mut_subcommands(|verb| verb.arg(output()))))
+        .subcommands(verbs.map(|verbs| verbs.command.mut_subcommands(answering)))
+}
+
+/// A verb of a feature with its `-o`, unless it has one.
+fn answering(verb: Command) -> Command {
+    if verb.get_arguments().any(|arg| arg.get_id() == OUTPUT) {
+        verb
+    } else {
+        verb.arg(output())
+    }
 }
 
 pub(crate) fn run_command(features: &[Box<dyn Feature>]) -> Command {
@@ -103,9 +115,9 @@ fn with_output(command: Command, default: Format) -> Command {
 }
 
 fn output() -> Arg {
-    Arg::new("output")
+    Arg::new(OUTPUT)
         .short('o')
-        .long("output")
+        .long(OUTPUT)
         .value_name("FORMAT")
         .help("How to print")
         .value_parser(value_parser!(Format))

@@ -6,6 +6,7 @@ use engine::{Feature, Usage};
 pub(crate) fn all() -> Vec<Box<dyn Feature>> {
     vec![
         Box::new(vault::VaultFeature),
+        Box::new(tenants::TenantsFeature),
         #[cfg(feature = "chaos")]
         Box::new(probe::ProbeFeature),
     ]

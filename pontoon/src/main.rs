@@ -12,7 +12,7 @@ mod traces;
 use std::error::Error;
 use std::process::ExitCode;
 
-use clap::ArgMatches;
+use clap::{ArgMatches, ValueEnum};
 use engine::{Answer, Feature, Finding, Outcome};
 
 use output::{Format, Listing, Row};
@@ -56,6 +56,15 @@ fn code(done: Result<Outcome, Box<dyn Error>>) -> ExitCode {
     }
 }
 
+/// The form that was asked for; one that only the verb knows is lines, as names are.
+fn asked(verb: &ArgMatches) -> Option<Format> {
+    if let Ok(known) = verb.try_get_one::<Format>(cli::OUTPUT) {
+        return known.copied();
+    }
+    let word = verb.get_one::<String>(cli::OUTPUT)?;
+    Some(Format::from_str(word, false).unwrap_or(Format::Name))
+}
+
 /// Has the feature `name` answer, and prints it.
 fn ask(
     features: &[Box<dyn Feature>],
@@ -77,7 +86,7 @@ fn ask(
         remark,
     } = answer;
     let (_, verb) = args.subcommand().expect("clap demands a verb");
-    let asked = verb.get_one::<Format>("output").copied();
+    let asked = asked(verb);
     let usual = if documents {
         Format::Yaml
     } else {

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 
 use anyhow::Result;
-use aws_emulator::{Emulator, probe::Probe};
+use aws_emulator::Emulator;
 
 /// The access key and the secret of the default account.
 const KEY: &str = "test";
@@ -20,8 +20,7 @@ impl Aws {
     /// # Errors
     /// When no port can be had.
     pub async fn start() -> Result<Self> {
-        let services = Emulator::builder().service(Box::new(Probe::default()));
-        Ok(Self(services.start().await?))
+        Ok(Self(Emulator::builder().every_service().start().await?))
     }
 
     /// What makes AWS clients speak to it, as the account `000000000000`.

@@ -64,11 +64,15 @@ impl Authority {
         self.issue(params, ExtendedKeyUsagePurpose::ClientAuth)
     }
 
+    /// A certificate for a server of these names.
+    pub(crate) fn server<const N: usize>(&self, names: [&str; N]) -> Result<Identity> {
+        let params = CertificateParams::new(names.map(str::to_owned))?;
+        self.issue(params, ExtendedKeyUsagePurpose::ServerAuth)
+    }
+
     /// Writes what an API server on loopback needs.
     pub(crate) fn serving_files(&self, scratch: &Scratch) -> Result<Files> {
-        let names = ["127.0.0.1", "localhost", "kubernetes.default.svc"].map(str::to_owned);
-        let params = CertificateParams::new(names)?;
-        let serving = self.issue(params, ExtendedKeyUsagePurpose::ServerAuth)?;
+        let serving = self.server(["127.0.0.1", "localhost", "kubernetes.default.svc"])?;
         let tokens = KeyPair::generate()?;
         Ok(Files {
             authority: scratch.write("ca.crt", self.pem())?,

@@ -5,6 +5,7 @@
 //!       ──▶ Operator (the binary, as its ServiceAccount) ├─▶ Child ─▶ Scratch (logs)
 //!       ──▶ Vault ───────────────────────────────────┘
 //!       ──▶ Aws (the emulator)
+//! Postgres, beside a world that reads from it
 //! Story: what a team does in a namespace, and what it then sees
 //! ```
 //! Every server is a [`child::Child`], which ends with the test process however that ends. Every
@@ -25,6 +26,7 @@ pub mod manifests;
 mod nodes;
 mod operator;
 pub mod port;
+mod postgres;
 pub mod scratch;
 mod service_account;
 mod story;
@@ -38,6 +40,7 @@ pub use aws::Aws;
 pub use control_plane::{ControlPlane, Options, install_crypto};
 pub use eventually::{eventually, eventually_within};
 pub use operator::{Operator, OperatorOptions, binary};
+pub use postgres::Postgres;
 pub use story::{Holds, Sign, Story, Team, holds, is};
 pub use vault::{Answer, Vault, VaultOptions};
 pub use world::{World, WorldPlan};

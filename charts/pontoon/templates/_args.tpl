@@ -20,6 +20,16 @@
 - {{ printf "--vault-legacy-lease=%s" . | quote }}
 {{- end }}
 {{- end }}
+{{- if has "tenants" (include "pontoon.features" . | fromJsonArray) }}
+- {{ printf "--drift-policy=%s" .Values.tenants.driftPolicy }}
+- {{ printf "--tenants-policy=%s" .Values.tenants.policy }}
+{{- with .Values.aws.region }}
+- {{ printf "--aws-region=%s" . | quote }}
+{{- end }}
+{{- with .Values.tenants.legacyLease }}
+- {{ printf "--tenants-legacy-lease=%s" . | quote }}
+{{- end }}
+{{- end }}
 - {{ printf "--log-format=%s" .Values.log.format }}
 - {{ printf "--log-level=%s" .Values.log.level | quote }}
 {{- if .Values.metrics.enabled }}

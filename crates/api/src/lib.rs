@@ -4,4 +4,7 @@
 //! is a condition. Reasons are constants here, each explained where it stands.
 
 pub mod probe;
+mod schema;
+mod stored;
+pub mod tenants;
 pub mod vault;

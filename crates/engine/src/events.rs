@@ -207,7 +207,7 @@ impl Sender {
                     .map(|id| [("pontoon.io/reconcile-id".to_owned(), id)].into()),
                 ..ObjectMeta::default()
             },
-            action: Some("Reconcile".to_owned()),
+            action: Some(note.reason.clone()), // what was done is what there is to tell
             event_time: Some(at),
             note: Some(cap(&note.message, NOTE_BYTES)),
             reason: Some(note.reason.clone()),

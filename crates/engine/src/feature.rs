@@ -68,7 +68,8 @@ pub trait Feature: Send + Sync + 'static {
 
 /// What a feature can be asked on the command line.
 pub struct Verbs {
-    /// The feature's word, the verbs below it. Each gets `-o` beside its own flags.
+    /// The feature's word, the verbs below it. Each gets `-o` beside its own flags, unless it has
+    /// one that takes more words: what those ask for is printed as the names of the findings.
     pub command: Command,
     /// Runs the verb that `command` has read. An error is what could not be told.
     pub run: for<'a> fn(&'a ArgMatches) -> LocalBoxFuture<'a, Result<Answer, Box<dyn Error>>>,

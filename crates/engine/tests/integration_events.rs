@@ -75,6 +75,9 @@ async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Resul
         Some(5)
     );
     assert_eq!(of("Chatter").len(), 20, "a burst, and no more");
+    for event in &all {
+        assert_eq!(event.action, event.reason, "the action is the reason");
+    }
     assert_eq!(of("Long").len(), 1);
     tasks.finish().await;
     Ok(())

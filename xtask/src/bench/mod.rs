@@ -6,6 +6,7 @@ mod cluster;
 mod engine;
 mod found;
 mod machine;
+mod tenants;
 mod vault;
 
 use crate::cargo;
@@ -24,6 +25,11 @@ const BENCHES: &[Bench] = &[
         name: "engine",
         about: "the engine's throughput, quiet, memory, latency and succession, beside a bare loop",
         run: engine::run,
+    },
+    Bench {
+        name: "tenants",
+        about: "the tenants feature's calls, writes, memory and latency, with up to 10,000 objects",
+        run: tenants::run,
     },
     Bench {
         name: "vault",
@@ -67,7 +73,7 @@ fn find<'a>(benches: &'a [Bench], name: &str) -> Result<&'a Bench, Error> {
         .ok_or_else(|| {
             let list: Vec<String> = benches
                 .iter()
-                .map(|bench| format!("\n  {:6}  {}", bench.name, bench.about))
+                .map(|bench| format!("\n  {:7}  {}", bench.name, bench.about))
                 .collect();
             let list = if list.is_empty() {
                 " none yet".to_owned()
@@ -93,7 +99,7 @@ mod tests {
         let error = find(&benches, "nope").err().unwrap().to_string();
         assert_eq!(
             error,
-            "no bench is named nope; the benches are:\n  engine  the deck"
+            "no bench is named nope; the benches are:\n  engine   the deck"
         );
         assert!(find(&benches, "engine").is_ok());
         assert!(

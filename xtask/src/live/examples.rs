@@ -11,6 +11,7 @@ use serde_json::Value;
 use testkit::manifests;
 
 use super::app::App;
+use super::site::Site;
 use super::surroundings::deep;
 use crate::table::table;
 use crate::verdict::{Error, While};
@@ -53,7 +54,7 @@ pub(crate) fn groups(crds: &str) -> Result<BTreeSet<String>, Error> {
         .collect())
 }
 
-/// A part of the examples: an applied object, or an app that uses what they made.
+/// A part of the examples: an applied object, or somebody who uses what they made.
 pub(crate) struct Example {
     what: What,
     kind: String,
@@ -63,6 +64,7 @@ pub(crate) struct Example {
 enum What {
     Object { api: Api<DynamicObject>, ours: bool },
     App(App),
+    Site(Site),
 }
 
 /// How an example stands.
@@ -214,16 +216,26 @@ impl Example {
         }
     }
 
+    /// What somebody sees who visits a site of the examples.
+    pub(crate) fn site(site: Site) -> Self {
+        Self {
+            kind: "(site)".to_owned(),
+            name: site.name().to_owned(),
+            what: What::Site(site),
+        }
+    }
+
     /// `Kind namespace/name`, as messages name it.
     pub(crate) fn label(&self) -> String {
         format!("{} {}", self.kind, self.name)
     }
 
-    /// Looks at the live object, or lets the app try.
+    /// Looks at the live object, or lets whoever uses it try.
     pub(crate) async fn standing(&self) -> Result<Standing, Error> {
         let (api, ours) = match &self.what {
             What::Object { api, ours } => (api, *ours),
             What::App(app) => return Ok(app.standing().await),
+            What::Site(site) => return Ok(site.standing().await),
         };
         let name = self.name.rsplit('/').next().unwrap_or(&self.name);
         let object = api.get_opt(name).await.doing(self.label())?;

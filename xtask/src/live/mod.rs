@@ -1,7 +1,9 @@
 //! Worlds that run until stopped: `up` for a newcomer, `world` for work by hand.
 
 mod app;
+mod cloud;
 mod examples;
+mod site;
 mod surroundings;
 mod up;
 mod world;

@@ -12,6 +12,7 @@ use testkit::tools::Tool;
 use testkit::{Aws, ControlPlane, Options, Vault, VaultOptions, manifests};
 use tokio::time::{sleep, timeout};
 
+use super::cloud;
 use crate::operator::Operator;
 use crate::progress::Progress;
 use crate::tools;
@@ -78,6 +79,7 @@ impl Surroundings {
         let vault = Vault::start(VaultOptions::dev()).await.map_err(deep)?;
         progress.step("starting the AWS emulator");
         let aws = Aws::start().await.map_err(deep)?;
+        cloud::furnish(&aws)?;
         progress.step("applying CRDs and RBAC");
         install(wanted, operator, &client).await?;
         let identity = match &control_plane {

@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::app::App;
 use super::examples::{self, Example, Standing};
+use super::site;
 use super::surroundings::{Surroundings, Wanted, ensure_tools};
 use crate::cargo::{self, OperatorBuild};
 use crate::interrupt::Interrupt;
@@ -87,6 +88,7 @@ async fn apply_all(
     }
     let app = App::new(world.client.clone(), world.vault.address())?;
     applied.push(Example::app(app));
+    applied.extend(site::all(&world.aws.url())?.into_iter().map(Example::site));
     Ok(applied)
 }
 

@@ -15,7 +15,7 @@ use super::tier::Tier;
 use crate::progress::Progress;
 use crate::verdict::{Error, While};
 
-/// Beyond this an executable hangs: the whole run has fifteen minutes on two cores.
+/// Beyond this an executable hangs: the whole run takes little longer on two cores.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(15);
 /// How long a pipe may stay open after its executable ended, held by a child that is going.
 const DRAIN: Duration = Duration::from_secs(5);

@@ -49,7 +49,8 @@ impl Tier {
     pub(crate) fn side_by_side(self) -> usize {
         match self {
             Self::Check | Self::Unit | Self::Start => 1,
-            Self::Contract | Self::Integration | Self::Chaos => 2,
+            Self::Contract => 2,
+            Self::Integration | Self::Chaos => 3,
         }
     }
 

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::schema::{GLOB, VISIBLE, never_null, rule};
-use super::status::{lean, lenient};
+use super::status::lean;
 use super::{Auth, DriftMode, Duration, Phase, SecretKey, SecretName, Tenancy};
+use crate::stored::lenient;
 
 const FAMILY_IS_TOLD: &str = "!has(self.authPath) || self.authPath == '' || has(self.authType) \
     || self.authPath.matches('^/?(auth/)?(kubernetes|jwt)([-_][^/]*)?(/.*)?$')";

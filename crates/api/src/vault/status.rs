@@ -5,12 +5,11 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
-use serde::de::DeserializeOwned;
-use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
 
 use super::DriftMode;
 use super::schema::never_null;
+use crate::stored::lenient;
 
 /// Where an object stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -262,24 +261,13 @@ pub struct SplitRole {
     pub canonical_hash: Option<String>,
 }
 
-/// Reads a value, and one that is not understood as none.
-pub(super) fn lenient<'de, D, T>(source: D) -> Result<Option<T>, D::Error>
-where
-    D: Deserializer<'de>,
-    T: DeserializeOwned,
-{
-    let value = Value::deserialize(source)?;
-    Ok(serde_json::from_value(value).ok())
-}
-
 /// Conditions as vault-access-operator stores them: an empty message is left out.
 ///
 /// One that is not understood is dropped; the next pass writes it anew.
 pub(super) mod lean {
     use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
     use schemars::JsonSchema;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use serde_json::Value;
+    use serde::{Deserializer, Serialize, Serializer};
 
     /// One statement about the object.
     #[derive(Serialize, JsonSchema)]
@@ -326,9 +314,7 @@ pub(super) mod lean {
     pub(in crate::vault) fn deserialize<'de, D: Deserializer<'de>>(
         source: D,
     ) -> Result<Vec<Condition>, D::Error> {
-        let stored = Vec::<Value>::deserialize(source)?;
-        let understood = |one| serde_json::from_value(one).ok();
-        Ok(stored.into_iter().filter_map(understood).collect())
+        crate::stored::understood(source)
     }
 }
 

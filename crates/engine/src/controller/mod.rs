@@ -59,7 +59,7 @@ struct State {
     served: HashMap<ObjectKey, String>,
     echoes: Echoes,
     synced: bool,
-    /// Passes have begun.
+    /// Passes have begun, and go on.
     begun: bool,
 }
 
@@ -180,7 +180,8 @@ impl Controller {
     }
 
     /// Judges news of an object against what its last pass dealt with. While a pass runs nothing is
-    /// judged: its end looks at the cache itself.
+    /// judged: its end looks at the cache itself. What came before passes begin was for another
+    /// leader to see to, so nobody waits for it here.
     fn saw(&self, object: &Stored) {
         let mut state = self.state.lock();
         let settled = state.settled.get(object.key()).copied();
@@ -188,7 +189,8 @@ impl Controller {
             _ if state.queue.is_running(object.key()) => return,
             Some((wish, version)) if wish == object.wish() && version >= object.version() => return,
             Some((wish, _)) if wish == object.wish() => Cause::Followed,
-            None if !state.synced => Cause::Resync,
+            None if !state.synced || !state.begun => Cause::Resync,
+            Some(_) if !state.begun => Cause::Followed,
             Some(_) | None => Cause::User,
         };
         let now = self.now();
@@ -249,6 +251,7 @@ impl Controller {
             }
             passes.kill().await; // somebody else may lead by now
             let mut state = self.state.lock();
+            state.begun = false;
             state.queue.interrupted(self.now());
             state.echoes.interrupted();
         }
@@ -499,3 +502,6 @@ fn said(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned())
         .unwrap_or_else(|| "no message".to_owned())
 }
+
+#[cfg(test)]
+mod tests;

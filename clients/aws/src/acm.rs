@@ -1,0 +1,52 @@
+//! Certificate Manager in us-east-1: what a certificate is good for.
+
+use crate::call::Call;
+use crate::{Account, Asker, Error, Operation};
+
+/// Certificate Manager as one asker uses it; see [`Account::acm`].
+#[derive(Debug, Clone)]
+pub struct Acm {
+    account: Account,
+    asker: Asker,
+}
+
+/// A certificate.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Certificate {
+    /// Its ARN.
+    pub arn: String,
+    /// The names it is good for.
+    pub names: Vec<String>,
+    /// ACM's word for how it stands: `ISSUED`.
+    pub status: String,
+}
+
+impl Acm {
+    pub(crate) fn new(account: Account, asker: Asker) -> Self {
+        Self { account, asker }
+    }
+
+    /// The certificate of this ARN.
+    pub async fn certificate(&self, arn: &str) -> Result<Certificate, Error> {
+        let call = Call::new(Operation::DescribeCertificate, arn);
+        let client = self.account.acm_client();
+        let send = || client.describe_certificate().certificate_arn(arn).send();
+        let answer = self.account.call(&call, &self.asker, send).await?;
+        let detail = answer
+            .certificate
+            .ok_or_else(|| call.lacks("Certificate"))?;
+        let mut names = detail.subject_alternative_names.unwrap_or_default();
+        // The main name is among the others, but for what was imported long ago.
+        if let Some(main) = detail.domain_name
+            && !names.contains(&main)
+        {
+            names.insert(0, main);
+        }
+        let status = detail.status.ok_or_else(|| call.lacks("Status"))?;
+        Ok(Certificate {
+            arn: detail.certificate_arn.unwrap_or_else(|| arn.to_owned()),
+            names,
+            status: status.as_str().to_owned(),
+        })
+    }
+}

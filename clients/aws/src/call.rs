@@ -1,0 +1,225 @@
+//! One call, and what its error means.
+
+use std::error::Error as StdError;
+
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use aws_smithy_types::error::metadata::ProvideErrorMetadata;
+use aws_types::request_id::RequestId;
+use kernel::{cap, redact};
+
+use crate::{Error, Keys, Operation, Refusal};
+
+/// AWS's texts can be long; an error keeps this much of them.
+const LONGEST_MESSAGE: usize = 2048;
+
+/// What is asked, of what.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Call<'a> {
+    pub(crate) operation: Operation,
+    pub(crate) resource: &'a str,
+}
+
+impl<'a> Call<'a> {
+    pub(crate) fn new(operation: Operation, resource: &'a str) -> Self {
+        Self {
+            operation,
+            resource,
+        }
+    }
+
+    /// What went wrong, with what `keys` must not show cut out of AWS's text.
+    pub(crate) fn failed<E>(&self, error: &SdkError<E, HttpResponse>, keys: Option<&Keys>) -> Error
+    where
+        E: ProvideErrorMetadata + StdError + 'static,
+    {
+        let operation = self.operation;
+        let resource = self.resource.to_owned();
+        match (error, error.raw_response()) {
+            // AWS did as asked, and we do not understand how it says so.
+            (SdkError::ServiceError(_), Some(answer)) if answer.status().is_success() => {
+                Error::Unreadable {
+                    operation,
+                    resource,
+                    reason: tidied(&root(error), keys),
+                }
+            }
+            (SdkError::ServiceError(_), Some(answer)) => {
+                let told = Told::read(error, answer);
+                Error::Refused(Box::new(Refusal {
+                    operation,
+                    resource,
+                    code: told.code,
+                    message: tidied(&told.message, keys),
+                    status: answer.status().as_u16(),
+                    request_id: error.request_id().map(str::to_owned),
+                }))
+            }
+            (SdkError::ConstructionFailure(_), _) => Error::Request {
+                operation,
+                resource,
+                wrong: tidied(&root(error), keys),
+            },
+            (SdkError::DispatchFailure(failure), _) if failure.is_user() => Error::Request {
+                operation,
+                resource,
+                wrong: tidied(&root(error), keys),
+            },
+            (SdkError::ResponseError(_), _) => Error::Unreadable {
+                operation,
+                resource,
+                reason: tidied(&root(error), keys),
+            },
+            // Time-outs and broken connections, and whatever the SDK may add.
+            _ => Error::NoAnswer {
+                operation,
+                resource,
+                reason: tidied(&root(error), keys),
+            },
+        }
+    }
+
+    /// An answer that lacks what it must have.
+    pub(crate) fn lacks(&self, what: &str) -> Error {
+        Error::Unreadable {
+            operation: self.operation,
+            resource: self.resource.to_owned(),
+            reason: format!("it has no {what}"),
+        }
+    }
+
+    /// A request that lacks what it must have.
+    pub(crate) fn wrong(&self, error: &impl StdError) -> Error {
+        Error::Request {
+            operation: self.operation,
+            resource: self.resource.to_owned(),
+            wrong: error.to_string(),
+        }
+    }
+}
+
+/// Code and text of an error answer.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    code: String,
+    message: String,
+}
+
+impl Told {
+    fn read<E: ProvideErrorMetadata>(
+        error: &SdkError<E, HttpResponse>,
+        answer: &HttpResponse,
+    ) -> Self {
+        match error.code() {
+            Some(code) => Self {
+                code: code.to_owned(),
+                message: error.message().unwrap_or_default().to_owned(),
+            },
+            None => Self::of_body(answer.body().bytes().unwrap_or_default()),
+        }
+    }
+
+    /// Route 53 also words an error as `<InvalidChangeBatch><Messages><Message>…`, which the SDK
+    /// does not know. Anything else without a code is not AWS's: a proxy's page says little.
+    fn of_body(body: &[u8]) -> Self {
+        let text = std::str::from_utf8(body).unwrap_or_default();
+        let Ok(document) = roxmltree::Document::parse(text) else {
+            return Self::default();
+        };
+        let root = document.root_element();
+        let is_message = |node: &roxmltree::Node<'_, '_>| node.tag_name().name() == "Message";
+        let messages: Vec<&str> = root
+            .descendants()
+            .filter(is_message)
+            .filter_map(|node| node.text())
+            .collect();
+        if messages.is_empty() {
+            return Self::default();
+        }
+        Self {
+            code: root.tag_name().name().to_owned(),
+            message: messages.join("; "),
+        }
+    }
+}
+
+fn tidied(message: &str, keys: Option<&Keys>) -> String {
+    let secret = keys.map(|keys| keys.secret_access_key.expose().as_str());
+    let token = keys.and_then(|keys| keys.session_token.as_ref());
+    let token = token.map(|token| token.expose().as_str());
+    let secrets: Vec<&str> = [secret, token].into_iter().flatten().collect();
+    cap(&redact(message.trim(), &secrets), LONGEST_MESSAGE)
+}
+
+/// An error and everything behind it, outermost first.
+pub(crate) fn causes<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&error| error.source())
+}
+
+/// What is behind everything else.
+fn root(error: &(dyn StdError + 'static)) -> String {
+    let root = causes(error).last();
+    root.map(ToString::to_string).unwrap_or_default()
+}
+
+/// The texts of an error and of everything behind it, on one line.
+pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
+    let mut texts: Vec<String> = causes(error).map(|one| line(&one.to_string())).collect();
+    texts.dedup();
+    texts.join(": ")
+}
+
+/// The lines of a text as one; what a colon announces follows it.
+fn line(text: &str) -> String {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join("; ").replace(":; ", ": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batchs_own_form_of_an_error_is_read() {
+        let body = br#"<?xml version="1.0"?>
+            <InvalidChangeBatch xmlns="https://route53.amazonaws.com/doc/2013-04-01/">
+              <Messages><Message>Tried to delete x but it was not found</Message>
+              <Message>RRSet with DNS name y. is not permitted</Message></Messages>
+              <RequestId>1</RequestId>
+            </InvalidChangeBatch>"#;
+        let told = Told {
+            code: "InvalidChangeBatch".to_owned(),
+            message: "Tried to delete x but it was not found; \
+                      RRSet with DNS name y. is not permitted"
+                .to_owned(),
+        };
+        assert_eq!(Told::of_body(body), told);
+    }
+
+    #[test]
+    fn a_page_that_is_not_awss_has_no_code() {
+        for body in ["", "<html><body>Bad Gateway</body></html>", "no XML", "{}"] {
+            assert_eq!(Told::of_body(body.as_bytes()), Told::default());
+        }
+    }
+
+    #[test]
+    fn a_list_of_causes_is_one_line() {
+        let text = "none found. Attempted:\n  Environment: not set\n  Profile: not enabled";
+        let one = "none found. Attempted: Environment: not set; Profile: not enabled";
+        assert_eq!(chain(&std::io::Error::other(text)), one);
+    }
+
+    #[test]
+    fn secrets_are_cut_out_of_texts() {
+        let keys = Keys {
+            access_key_id: "AKIA".to_owned(),
+            secret_access_key: "s3cret-key".to_owned().into(),
+            session_token: Some("s3cret-token".to_owned().into()),
+        };
+        let text = "signed with s3cret-key and s3cret-token ";
+        assert_eq!(tidied(text, Some(&keys)), "signed with *** and ***");
+    }
+}

@@ -1,0 +1,82 @@
+//! A distribution, as far as its tenants need it.
+
+use aws_sdk_cloudfront::types;
+
+use super::CloudFront;
+use crate::call::Call;
+use crate::{Error, Operation};
+
+/// A distribution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Distribution {
+    /// CloudFront's id.
+    pub id: String,
+    /// Its ARN.
+    pub arn: String,
+    /// `tenant-only` for those that have tenants; `direct`, or nothing, for others.
+    pub connection_mode: Option<String>,
+    /// ARN of its own certificate in Certificate Manager; none if it shows CloudFront's.
+    pub certificate_arn: Option<String>,
+    /// The parameters its tenants give values to.
+    pub parameters: Vec<ParameterDefinition>,
+}
+
+/// A parameter of a distribution.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ParameterDefinition {
+    /// Its name.
+    pub name: String,
+    /// Whether a tenant must give it a value, unless there is a default.
+    pub required: bool,
+    /// Its value in tenants that give none.
+    pub default: Option<String>,
+}
+
+impl Distribution {
+    /// Whether it serves through tenants only.
+    pub fn is_tenant_only(&self) -> bool {
+        self.connection_mode.as_deref() == Some("tenant-only")
+    }
+
+    fn read(call: &Call<'_>, told: Option<types::Distribution>) -> Result<Self, Error> {
+        let told = told.ok_or_else(|| call.lacks("Distribution"))?;
+        let config = told.distribution_config;
+        let config = config.ok_or_else(|| call.lacks("DistributionConfig"))?;
+        let defined = config
+            .tenant_config
+            .and_then(|tenants| tenants.parameter_definitions);
+        Ok(Self {
+            id: told.id,
+            arn: told.arn,
+            connection_mode: config.connection_mode.map(|mode| mode.as_str().to_owned()),
+            certificate_arn: config
+                .viewer_certificate
+                .and_then(|viewer| viewer.acm_certificate_arn)
+                .filter(|arn| !arn.is_empty()),
+            parameters: defined
+                .unwrap_or_default()
+                .into_iter()
+                .map(parameter)
+                .collect(),
+        })
+    }
+}
+
+fn parameter(told: types::ParameterDefinition) -> ParameterDefinition {
+    let schema = told.definition.and_then(|schema| schema.string_schema);
+    ParameterDefinition {
+        name: told.name,
+        required: schema.as_ref().is_some_and(|schema| schema.required),
+        default: schema.and_then(|schema| schema.default_value),
+    }
+}
+
+impl CloudFront {
+    /// The distribution of this id.
+    pub async fn distribution(&self, id: &str) -> Result<Distribution, Error> {
+        let call = Call::new(Operation::GetDistribution, id);
+        let send = || self.client().get_distribution().id(id).send();
+        let answer = self.account.call(&call, &self.asker, send).await?;
+        Distribution::read(&call, answer.distribution)
+    }
+}

@@ -1,0 +1,289 @@
+//! What can go wrong, on what, and what it means to us.
+
+use std::fmt;
+
+use kernel::{Class, Deposed};
+
+use crate::{Fault, InvalidRole, Operation};
+
+/// Why AWS did not do what was asked. Texts are redacted before they get here.
+///
+/// It can be cloned: everyone who waited for credentials gets the error of fetching them. The text
+/// is the same for the same cause, so that a condition does not change with every try.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// AWS refused, and said why.
+    #[error(transparent)]
+    Refused(Box<Refusal>),
+    /// Nobody answered in time, or the connection broke. The call may have had its effect: look
+    /// before repeating it.
+    #[error("{operation}{}: no answer from AWS: {reason}", on(.resource))]
+    NoAnswer {
+        /// What was asked.
+        operation: Operation,
+        /// Of what.
+        resource: String,
+        /// What the system says.
+        reason: String,
+    },
+    /// An answer came that cannot be read: not AWS's, or not what we know. The call may have had
+    /// its effect.
+    #[error("{operation}{}: the answer cannot be read: {reason}", on(.resource))]
+    Unreadable {
+        /// What was asked.
+        operation: Operation,
+        /// Of what.
+        resource: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The request cannot be made as it is described. Nothing was asked.
+    #[error("{operation}{}: this cannot be asked: {wrong}", on(.resource))]
+    Request {
+        /// What was to be asked.
+        operation: Operation,
+        /// Of what.
+        resource: String,
+        /// What is wrong.
+        wrong: String,
+    },
+    /// We have no credentials of our own. What a role's owner refuses is
+    /// [`Refused`](Self::Refused).
+    #[error("no AWS credentials: {reason}")]
+    Credentials {
+        /// What the sources say.
+        reason: String,
+        /// Whether a source failed in a way that passes.
+        passing: bool,
+    },
+    /// What is named as a role is none.
+    #[error(transparent)]
+    Role(#[from] InvalidRole),
+    /// We may not write any more.
+    #[error(transparent)]
+    Deposed(#[from] Deposed),
+}
+
+/// AWS's own words on why not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// What was asked.
+    pub operation: Operation,
+    /// Of what; empty when the call is about nothing in particular.
+    pub resource: String,
+    /// AWS's code; empty when the answer had none.
+    pub code: String,
+    /// AWS's text.
+    pub message: String,
+    /// HTTP status.
+    pub status: u16,
+    /// What AWS's support asks for. Not in the text: it is another one each time.
+    pub request_id: Option<String>,
+}
+
+impl Refusal {
+    /// What it means.
+    pub fn fault(&self) -> Fault {
+        let service = self.operation.service();
+        Fault::of(service, self.status, &self.code, &self.message)
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            operation,
+            resource,
+            code,
+            message,
+            status,
+            request_id: _,
+        } = self;
+        let on = on(resource);
+        let said = match (code.is_empty(), message.is_empty()) {
+            (true, true) => format!("status {status}"),
+            (true, false) => format!("status {status}: {message}"),
+            (false, true) => code.clone(),
+            (false, false) => format!("{code}: {message}"),
+        };
+        match self.fault() {
+            Fault::Denied => write!(
+                f,
+                "{operation}{on} is denied: {said}; our policy in AWS must allow {operation}"
+            ),
+            Fault::Credentials => write!(
+                f,
+                "{operation}{on}: AWS does not accept our credentials: {said}"
+            ),
+            Fault::DomainTaken
+            | Fault::NameTaken
+            | Fault::OwnershipUnverified
+            | Fault::InvalidSpec
+            | Fault::DistributionMissing
+            | Fault::EntityMissing
+            | Fault::ZoneMissing
+            | Fault::ChangeMissing
+            | Fault::OtherMissing
+            | Fault::LimitExceeded
+            | Fault::Stale
+            | Fault::NotDisabled
+            | Fault::InUse
+            | Fault::Throttled
+            | Fault::ZoneBusy
+            | Fault::InvalidRecords
+            | Fault::Refused
+            | Fault::Passing
+            | Fault::Deposed => write!(f, "{operation}{on}: {said}"),
+        }
+    }
+}
+
+impl std::error::Error for Refusal {}
+
+fn on(resource: &str) -> String {
+    if resource.is_empty() {
+        return String::new();
+    }
+    format!(" {resource}")
+}
+
+impl Error {
+    /// What it means, as finely as it matters to someone.
+    pub fn fault(&self) -> Fault {
+        match self {
+            Self::Refused(refusal) => refusal.fault(),
+            Self::NoAnswer { .. } | Self::Unreadable { .. } => Fault::Passing,
+            Self::Credentials { passing: true, .. } => Fault::Passing,
+            Self::Credentials { passing: false, .. } => Fault::Credentials,
+            Self::Request { .. } | Self::Role(_) => Fault::InvalidSpec,
+            Self::Deposed(_) => Fault::Deposed,
+        }
+    }
+
+    /// What it means to the caller.
+    pub fn class(&self) -> Class {
+        self.fault().class()
+    }
+
+    /// AWS's words, if it spoke.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            Self::NoAnswer { .. }
+            | Self::Unreadable { .. }
+            | Self::Request { .. }
+            | Self::Credentials { .. }
+            | Self::Role(_)
+            | Self::Deposed(_) => None,
+        }
+    }
+
+    /// AWS's code, if it gave one.
+    pub fn code(&self) -> Option<&str> {
+        let refusal = self.refusal()?;
+        Some(refusal.code.as_str()).filter(|code| !code.is_empty())
+    }
+
+    /// What was asked when it went wrong; for a role's credentials that is [`Operation::AssumeRole`],
+    /// whatever they were needed for.
+    pub fn operation(&self) -> Option<Operation> {
+        match self {
+            Self::Refused(refusal) => Some(refusal.operation),
+            Self::NoAnswer { operation, .. }
+            | Self::Unreadable { operation, .. }
+            | Self::Request { operation, .. } => Some(*operation),
+            Self::Credentials { .. } | Self::Role(_) | Self::Deposed(_) => None,
+        }
+    }
+
+    /// Whether the call may have had its effect all the same: look before repeating it.
+    pub fn may_have_happened(&self) -> bool {
+        match self {
+            Self::NoAnswer { .. } | Self::Unreadable { .. } => true,
+            // AWS's own failures say nothing of how far it came.
+            Self::Refused(refusal) => refusal.fault() == Fault::Passing,
+            Self::Request { .. } | Self::Credentials { .. } | Self::Role(_) | Self::Deposed(_) => {
+                false
+            }
+        }
+    }
+
+    /// Whether CloudFront could not see yet that a domain is ours; see
+    /// [`Fault::OwnershipUnverified`].
+    pub fn is_ownership_unverified(&self) -> bool {
+        self.fault() == Fault::OwnershipUnverified
+    }
+
+    /// Whether Route 53 refused a batch because a record to be created is there already. One batch
+    /// can have other faults besides: read the zone before going on.
+    pub fn is_record_there(&self) -> bool {
+        // InvalidChangeBatch has no finer code; the text is the one AWS documents.
+        self.refusal().is_some_and(|refusal| {
+            refusal.fault() == Fault::InvalidRecords && refusal.message.contains("already exists")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refused(operation: Operation, code: &str, message: &str) -> Error {
+        Error::Refused(Box::new(Refusal {
+            operation,
+            resource: "acme".to_owned(),
+            code: code.to_owned(),
+            message: message.to_owned(),
+            status: 403,
+            request_id: Some("1-2-3".to_owned()),
+        }))
+    }
+
+    #[test]
+    fn a_denial_names_the_action_to_allow() {
+        let error = refused(
+            Operation::CreateDistributionTenant,
+            "AccessDenied",
+            "User: x is not authorized",
+        );
+        assert_eq!(
+            error.to_string(),
+            "cloudfront:CreateDistributionTenant acme is denied: AccessDenied: User: x is not \
+             authorized; our policy in AWS must allow cloudfront:CreateDistributionTenant"
+        );
+        assert_eq!(error.class(), Class::Denied);
+    }
+
+    #[test]
+    fn a_text_keeps_awss_words_and_leaves_out_what_changes() {
+        let error = refused(Operation::GetChange, "NoSuchChange", "Could not find it");
+        assert_eq!(
+            error.to_string(),
+            "route53:GetChange acme: NoSuchChange: Could not find it"
+        );
+        assert!(format!("{error:?}").contains("1-2-3"));
+    }
+
+    #[test]
+    fn a_record_that_is_there_is_told_from_other_faults_of_a_batch() {
+        let there = "[Tried to create resource record set [name='a.', type='CNAME'] but it \
+                     already exists]";
+        let change = Operation::ChangeResourceRecordSets;
+        assert!(refused(change, "InvalidChangeBatch", there).is_record_there());
+        assert!(!refused(change, "InvalidChangeBatch", "not found").is_record_there());
+    }
+
+    #[test]
+    fn only_what_was_sent_may_have_happened() {
+        let lost = Error::NoAnswer {
+            operation: Operation::CreateDistributionTenant,
+            resource: "acme".to_owned(),
+            reason: "time-out".to_owned(),
+        };
+        assert!(lost.may_have_happened());
+        assert_eq!(lost.class(), Class::Transient);
+        assert!(!Error::from(Deposed).may_have_happened());
+        let denied = refused(Operation::CreateDistributionTenant, "AccessDenied", "");
+        assert!(!denied.may_have_happened());
+    }
+}

@@ -1,0 +1,217 @@
+//! What AWS's codes mean. The only place where a code means anything.
+
+use kernel::Class;
+
+use crate::Service;
+
+/// What went wrong, as finely as it matters to someone.
+///
+/// # When not to use it
+/// Where [`Class`] is enough: it is coarser, and the same for all that lies outside.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// A domain is another's: `CNAMEAlreadyExists`.
+    DomainTaken,
+    /// The name is taken: `EntityAlreadyExists`.
+    NameTaken,
+    /// We may not: `AccessDenied`.
+    Denied,
+    /// We have no credentials, or AWS does not accept them, also after they were fetched anew.
+    Credentials,
+    /// CloudFront could not see that a domain is ours: an `InvalidArgument` that says so. With a
+    /// certificate that CloudFront validates, that passes when DNS is in place.
+    OwnershipUnverified,
+    /// What was asked for cannot be.
+    InvalidSpec,
+    /// There is no such distribution: `NoSuchDistribution`.
+    DistributionMissing,
+    /// There is no such tenant, group, or parent of one: `EntityNotFound`.
+    EntityMissing,
+    /// There is no such hosted zone.
+    ZoneMissing,
+    /// Route 53 has forgotten the change: `NoSuchChange`.
+    ChangeMissing,
+    /// There is no such certificate, table, invalidation, or thing to tag.
+    OtherMissing,
+    /// A quota is used up.
+    LimitExceeded,
+    /// It changed since it was read.
+    Stale,
+    /// It is not disabled and deployed yet: `ResourceNotDisabled`.
+    NotDisabled,
+    /// Others use it.
+    InUse,
+    /// Too many calls.
+    Throttled,
+    /// The zone's last batch is not done: `PriorRequestNotComplete`. It slows the zone, not the
+    /// account.
+    ZoneBusy,
+    /// Route 53 refuses the records: `InvalidInput`, `InvalidChangeBatch`.
+    InvalidRecords,
+    /// Any other refusal.
+    Refused,
+    /// AWS failed, or did not answer.
+    Passing,
+    /// We may not write any more.
+    Deposed,
+}
+
+impl Fault {
+    /// What a refusal with this status, code and text means, coming from `service`.
+    pub(crate) fn of(service: Service, status: u16, code: &str, message: &str) -> Self {
+        match code {
+            "CNAMEAlreadyExists" => Self::DomainTaken,
+            "EntityAlreadyExists" => Self::NameTaken,
+            "AccessDenied" | "AccessDeniedException" => Self::Denied,
+            "ExpiredToken"
+            | "ExpiredTokenException"
+            | "InvalidAccessKeyId"
+            | "InvalidClientTokenId"
+            | "InvalidIdentityToken"
+            | "InvalidSignatureException"
+            | "InvalidToken"
+            | "MissingAuthenticationToken"
+            | "MissingAuthenticationTokenException"
+            | "RequestExpired"
+            | "RequestTimeTooSkewed"
+            | "SignatureDoesNotMatch"
+            | "TokenRefreshRequired"
+            | "UnrecognizedClientException" => Self::Credentials,
+            "InvalidArgument" if is_about_ownership(message) => Self::OwnershipUnverified,
+            "InvalidArgument" | "InvalidAssociation" | "InvalidTagging" | "IllegalUpdate"
+            | "BatchTooLarge" => Self::InvalidSpec,
+            "NoSuchDistribution" => Self::DistributionMissing,
+            "EntityNotFound" => Self::EntityMissing,
+            "NoSuchHostedZone" | "HostedZoneNotFound" => Self::ZoneMissing,
+            "NoSuchChange" => Self::ChangeMissing,
+            "NoSuchInvalidation" | "NoSuchResource" | "ResourceNotFoundException" => {
+                Self::OtherMissing
+            }
+            "EntityLimitExceeded" | "TooManyInvalidationsInProgress" => Self::LimitExceeded,
+            "PreconditionFailed" | "InvalidIfMatchVersion" => Self::Stale,
+            "ResourceNotDisabled" => Self::NotDisabled,
+            "ResourceInUse" | "CannotDeleteEntityWhileInUse" => Self::InUse,
+            "PriorRequestNotComplete" => Self::ZoneBusy,
+            "Throttling"
+            | "ThrottlingException"
+            | "TooManyRequests"
+            | "TooManyRequestsException"
+            | "RequestLimitExceeded"
+            | "ProvisionedThroughputExceededException"
+            | "SlowDown" => Self::Throttled,
+            "InvalidInput" | "InvalidChangeBatch" if service == Service::Route53 => {
+                Self::InvalidRecords
+            }
+            "RequestTimeout" | "RequestTimeoutException" => Self::Passing,
+            _ => match status {
+                429 => Self::Throttled,
+                400..500 => Self::Refused,
+                // A redirect or worse is not AWS's answer; whoever gave it may go away.
+                _ => Self::Passing,
+            },
+        }
+    }
+
+    /// The class of it.
+    pub fn class(self) -> Class {
+        match self {
+            Self::DomainTaken | Self::NameTaken => Class::AlreadyExists,
+            Self::Denied | Self::Credentials => Class::Denied,
+            Self::OwnershipUnverified
+            | Self::InvalidSpec
+            | Self::InvalidRecords
+            | Self::Refused => Class::Invalid,
+            Self::DistributionMissing
+            | Self::EntityMissing
+            | Self::ZoneMissing
+            | Self::ChangeMissing
+            | Self::OtherMissing => Class::NotFound,
+            Self::LimitExceeded => Class::LimitExceeded,
+            Self::Stale => Class::Stale,
+            Self::NotDisabled | Self::InUse => Class::Conflict,
+            Self::Throttled | Self::ZoneBusy => Class::Throttled,
+            Self::Passing => Class::Transient,
+            Self::Deposed => Class::Deposed,
+        }
+    }
+}
+
+/// CloudFront has no code of its own for it; its text is "Could not verify Domain Name ownership".
+fn is_about_ownership(message: &str) -> bool {
+    let text = message.to_lowercase();
+    text.contains("verify") && text.contains("ownership")
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::Service::{CloudFront, DynamoDb, Route53};
+
+    #[rstest]
+    #[case(CloudFront, 409, "CNAMEAlreadyExists", Fault::DomainTaken)]
+    #[case(CloudFront, 409, "EntityAlreadyExists", Fault::NameTaken)]
+    #[case(CloudFront, 403, "AccessDenied", Fault::Denied)]
+    #[case(DynamoDb, 400, "AccessDeniedException", Fault::Denied)]
+    #[case(CloudFront, 403, "ExpiredToken", Fault::Credentials)]
+    #[case(DynamoDb, 400, "UnrecognizedClientException", Fault::Credentials)]
+    #[case(CloudFront, 400, "InvalidArgument", Fault::InvalidSpec)]
+    #[case(CloudFront, 409, "InvalidAssociation", Fault::InvalidSpec)]
+    #[case(CloudFront, 400, "InvalidTagging", Fault::InvalidSpec)]
+    #[case(CloudFront, 400, "IllegalUpdate", Fault::InvalidSpec)]
+    #[case(CloudFront, 413, "BatchTooLarge", Fault::InvalidSpec)]
+    #[case(CloudFront, 404, "NoSuchDistribution", Fault::DistributionMissing)]
+    #[case(CloudFront, 404, "EntityNotFound", Fault::EntityMissing)]
+    #[case(CloudFront, 404, "NoSuchResource", Fault::OtherMissing)]
+    #[case(CloudFront, 400, "EntityLimitExceeded", Fault::LimitExceeded)]
+    #[case(
+        CloudFront,
+        400,
+        "TooManyInvalidationsInProgress",
+        Fault::LimitExceeded
+    )]
+    #[case(CloudFront, 412, "PreconditionFailed", Fault::Stale)]
+    #[case(CloudFront, 400, "InvalidIfMatchVersion", Fault::Stale)]
+    #[case(CloudFront, 409, "ResourceNotDisabled", Fault::NotDisabled)]
+    #[case(CloudFront, 409, "ResourceInUse", Fault::InUse)]
+    #[case(CloudFront, 409, "CannotDeleteEntityWhileInUse", Fault::InUse)]
+    #[case(CloudFront, 400, "Throttling", Fault::Throttled)]
+    #[case(DynamoDb, 400, "ThrottlingException", Fault::Throttled)]
+    #[case(CloudFront, 400, "TooManyRequests", Fault::Throttled)]
+    #[case(CloudFront, 400, "TooManyRequestsException", Fault::Throttled)]
+    #[case(CloudFront, 503, "RequestLimitExceeded", Fault::Throttled)]
+    #[case(CloudFront, 503, "SlowDown", Fault::Throttled)]
+    #[case(CloudFront, 429, "", Fault::Throttled)]
+    #[case(CloudFront, 400, "SomethingNew", Fault::Refused)]
+    #[case(CloudFront, 404, "", Fault::Refused)]
+    #[case(CloudFront, 500, "InternalError", Fault::Passing)]
+    #[case(CloudFront, 503, "", Fault::Passing)]
+    #[case(CloudFront, 301, "", Fault::Passing)]
+    #[case(Route53, 404, "NoSuchHostedZone", Fault::ZoneMissing)]
+    #[case(Route53, 404, "HostedZoneNotFound", Fault::ZoneMissing)]
+    #[case(Route53, 404, "NoSuchChange", Fault::ChangeMissing)]
+    #[case(Route53, 400, "InvalidInput", Fault::InvalidRecords)]
+    #[case(Route53, 400, "InvalidChangeBatch", Fault::InvalidRecords)]
+    #[case(CloudFront, 400, "InvalidInput", Fault::Refused)]
+    #[case(Route53, 400, "PriorRequestNotComplete", Fault::ZoneBusy)]
+    fn a_code_is(
+        #[case] service: Service,
+        #[case] status: u16,
+        #[case] code: &str,
+        #[case] fault: Fault,
+    ) {
+        assert_eq!(Fault::of(service, status, code, "some text"), fault);
+    }
+
+    #[rstest]
+    #[case("Could not verify Domain Name ownership", Fault::OwnershipUnverified)]
+    #[case("Verify your ownership of the domain", Fault::OwnershipUnverified)]
+    #[case("Could not verify the certificate", Fault::InvalidSpec)]
+    #[case("The ownership is unclear", Fault::InvalidSpec)]
+    fn an_invalid_argument_is_told_by_its_text(#[case] text: &str, #[case] fault: Fault) {
+        assert_eq!(Fault::of(CloudFront, 400, "InvalidArgument", text), fault);
+        let elsewhere = Fault::of(CloudFront, 400, "InvalidAssociation", text);
+        assert_eq!(elsewhere, Fault::InvalidSpec);
+    }
+}

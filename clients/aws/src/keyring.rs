@@ -1,0 +1,297 @@
+//! The credentials of one account: fetched once for all, renewed before they end.
+
+use std::error::Error as StdError;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use aws_credential_types::Credentials;
+use aws_credential_types::provider::error::CredentialsError;
+use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
+use aws_sdk_sts::operation::assume_role::AssumeRoleError;
+use aws_sdk_sts::operation::assume_role_with_web_identity::AssumeRoleWithWebIdentityError;
+use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
+use aws_smithy_runtime_api::client::result::SdkError;
+use jiff::Timestamp;
+use kernel::SharedClock;
+use parking_lot::RwLock;
+use tokio::sync::Mutex;
+
+use crate::call::{Call, causes, chain};
+use crate::{Account, Asker, Error, Keys, Operation, Priority, Role, Secret};
+
+/// Credentials are renewed this long before they end.
+const EARLY: Duration = Duration::from_mins(5);
+/// A renewal that failed is tried again after this long, while the old ones still serve.
+const AGAIN: Duration = Duration::from_mins(1);
+
+/// Keys that were just fetched.
+#[derive(Debug)]
+pub(crate) struct Fetched {
+    pub(crate) keys: Keys,
+    /// When they end; never, if `None`.
+    pub(crate) expires: Option<Timestamp>,
+}
+
+pub(crate) type Fetching<'a> = Pin<Box<dyn Future<Output = Result<Fetched, Error>> + Send + 'a>>;
+
+/// Where credentials come from.
+pub(crate) trait KeySource: Send + Sync {
+    fn fetch(&self) -> Fetching<'_>;
+}
+
+/// The keys in use, and the turn to fetch others.
+pub(crate) struct Keyring {
+    source: Box<dyn KeySource>,
+    clock: SharedClock,
+    held: RwLock<Option<Held>>,
+    /// How the last attempt failed. Its lock is the turn.
+    failed: Mutex<Option<Error>>,
+    /// Attempts that ended, well or not.
+    attempts: AtomicU64,
+}
+
+#[derive(Clone)]
+struct Held {
+    keys: Keys,
+    expires: Option<Timestamp>,
+    renew_at: Option<Timestamp>,
+    /// AWS does not accept them.
+    refused: bool,
+}
+
+impl Held {
+    fn new(fetched: Fetched, now: Timestamp) -> Self {
+        let Fetched { keys, expires } = fetched;
+        Self {
+            keys,
+            expires,
+            renew_at: expires.map(|end| renewal(now, end)),
+            refused: false,
+        }
+    }
+
+    /// Whether they can be used, and need no renewal yet.
+    fn is_fresh(&self, now: Timestamp) -> bool {
+        !self.refused && self.renew_at.is_none_or(|at| now < at)
+    }
+
+    /// Whether they can be used.
+    fn is_good(&self, now: Timestamp) -> bool {
+        !self.refused && self.expires.is_none_or(|end| now < end)
+    }
+}
+
+/// Five minutes before the end; half way there if it is nearer than that.
+fn renewal(now: Timestamp, end: Timestamp) -> Timestamp {
+    let early = end.saturating_sub(EARLY).unwrap_or(Timestamp::MIN);
+    if early > now {
+        return early;
+    }
+    let left = Duration::try_from(end.duration_since(now)).unwrap_or_default();
+    now.saturating_add(left / 2).unwrap_or(Timestamp::MAX)
+}
+
+impl Keyring {
+    pub(crate) fn new(source: Box<dyn KeySource>, clock: SharedClock) -> Self {
+        Self {
+            source,
+            clock,
+            held: RwLock::default(),
+            failed: Mutex::default(),
+            attempts: AtomicU64::new(0),
+        }
+    }
+
+    fn attempts(&self) -> u64 {
+        self.attempts.load(Ordering::Acquire)
+    }
+
+    /// Keys to call with, fetched if need be by one for all. An attempt that fails while a caller
+    /// waits for it is the caller's failure, too.
+    pub(crate) async fn fresh(&self) -> Result<Keys, Error> {
+        let since = self.attempts();
+        if let Some(keys) = self.keys(Held::is_fresh) {
+            return Ok(keys);
+        }
+        let mut failed = self.failed.lock().await;
+        if let Some(keys) = self.keys(Held::is_fresh) {
+            return Ok(keys);
+        }
+        if self.attempts() > since
+            && let Some(error) = &*failed
+        {
+            return Err(error.clone());
+        }
+        let outcome = self.source.fetch().await;
+        self.attempts.fetch_add(1, Ordering::Release);
+        let error = match outcome {
+            Ok(fetched) => {
+                let held = Held::new(fetched, self.clock.now());
+                let keys = held.keys.clone();
+                *self.held.write() = Some(held);
+                *failed = None;
+                return Ok(keys);
+            }
+            Err(error) => error,
+        };
+        let Some(keys) = self.keys(Held::is_good) else {
+            *failed = Some(error.clone());
+            return Err(error);
+        };
+        tracing::warn!(%error, "AWS credentials were not renewed; the old ones serve on");
+        self.postpone();
+        Ok(keys)
+    }
+
+    /// AWS does not accept these keys; the next call fetches others.
+    pub(crate) fn refuse(&self, keys: &Keys) {
+        let mut held = self.held.write();
+        if let Some(held) = held.as_mut().filter(|held| held.keys == *keys) {
+            held.refused = true;
+        }
+    }
+
+    /// Whether there are keys that live.
+    pub(crate) fn is_live(&self) -> bool {
+        self.keys(Held::is_good).is_some()
+    }
+
+    fn keys(&self, so: impl Fn(&Held, Timestamp) -> bool) -> Option<Keys> {
+        let now = self.clock.now();
+        let held = self.held.read();
+        held.as_ref()
+            .filter(|held| so(held, now))
+            .map(|held| held.keys.clone())
+    }
+
+    fn postpone(&self) {
+        let later = self.clock.now().saturating_add(AGAIN);
+        if let Some(held) = self.held.write().as_mut() {
+            held.renew_at = Some(later.unwrap_or(Timestamp::MAX));
+        }
+    }
+}
+
+impl fmt::Debug for Keyring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let held = self.held.read();
+        f.debug_struct("Keyring")
+            .field("keys", &held.as_ref().map(|held| &held.keys))
+            .finish_non_exhaustive()
+    }
+}
+
+/// The SDK signs with the keys that are held; a call makes sure beforehand that there are some.
+impl ProvideCredentials for Keyring {
+    fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
+    where
+        Self: 'a,
+    {
+        let held = self.held.read();
+        let keys = held.as_ref().map(|held| sdk_credentials(&held.keys));
+        let keys = keys.ok_or_else(CredentialsError::not_loaded_no_source);
+        future::ProvideCredentials::ready(keys)
+    }
+}
+
+/// The SDK's form of keys. Without their end: when to fetch others is ours to know.
+pub(crate) fn sdk_credentials(keys: &Keys) -> Credentials {
+    let token = keys.session_token.as_ref();
+    Credentials::new(
+        &keys.access_key_id,
+        keys.secret_access_key.expose(),
+        token.map(|token| token.expose().clone()),
+        None,
+        "pontoon",
+    )
+}
+
+/// Our own credentials, by AWS's default chain or as given.
+pub(crate) struct Chain {
+    pub(crate) provider: SharedCredentialsProvider,
+    /// How long all its sources together may take.
+    pub(crate) timeout: Duration,
+}
+
+impl KeySource for Chain {
+    fn fetch(&self) -> Fetching<'_> {
+        Box::pin(async move {
+            let told = tokio::time::timeout(self.timeout, self.provider.provide_credentials());
+            match told.await {
+                Ok(Ok(credentials)) => Ok(fetched(&credentials)),
+                Ok(Err(error)) => Err(chain_error(&error)),
+                Err(_) => Err(Error::Credentials {
+                    reason: format!("no source gave any within {} s", self.timeout.as_secs()),
+                    passing: true,
+                }),
+            }
+        })
+    }
+}
+
+fn fetched(credentials: &Credentials) -> Fetched {
+    let expires = credentials.expiry();
+    Fetched {
+        keys: Keys {
+            access_key_id: credentials.access_key_id().to_owned(),
+            secret_access_key: Secret::new(credentials.secret_access_key().to_owned()),
+            session_token: credentials
+                .session_token()
+                .map(|token| Secret::new(token.to_owned())),
+        },
+        expires: expires.and_then(|end| Timestamp::try_from(end).ok()),
+    }
+}
+
+/// What STS said to the chain, if it was asked; else what the sources say.
+fn chain_error(error: &CredentialsError) -> Error {
+    for source in causes(error) {
+        if let Some(refused) =
+            source.downcast_ref::<SdkError<AssumeRoleWithWebIdentityError, HttpResponse>>()
+        {
+            return Call::new(Operation::AssumeRoleWithWebIdentity, "").failed(refused, None);
+        }
+        if let Some(refused) = source.downcast_ref::<SdkError<AssumeRoleError, HttpResponse>>() {
+            return Call::new(Operation::AssumeRole, "").failed(refused, None);
+        }
+    }
+    let passing = match error {
+        CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
+            false
+        }
+        // A file that is not there stays away until someone puts it there.
+        _ => error
+            .source()
+            .is_none_or(|source| !source.is::<std::io::Error>()),
+    };
+    Error::Credentials {
+        reason: chain(error),
+        passing,
+    }
+}
+
+/// A role's credentials, from STS with our own.
+pub(crate) struct Assumed {
+    pub(crate) own: Account,
+    pub(crate) role: Arc<Role>,
+}
+
+impl KeySource for Assumed {
+    fn fetch(&self) -> Fetching<'_> {
+        // Everyone who uses the role waits for it, whatever his own priority.
+        let asker = Asker::new(Priority::Delete, "");
+        Box::pin(async move {
+            let session = self.own.sts(&asker).assume_role(&self.role).await?;
+            Ok(Fetched {
+                keys: session.keys,
+                expires: Some(session.expires),
+            })
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

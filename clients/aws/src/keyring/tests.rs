@@ -1,0 +1,172 @@
+use futures::future::join_all;
+use kernel::{Class, TestClock};
+use parking_lot::Mutex;
+
+use super::*;
+
+const HOUR: Duration = Duration::from_hours(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// When keys that last an hour are renewed.
+const RENEWAL: Duration = Duration::from_mins(55);
+
+/// Gives what it was told to, each once, and counts.
+struct Script {
+    answers: Mutex<Vec<Result<Fetched, Error>>>,
+    fetched: Arc<AtomicU64>,
+}
+
+impl KeySource for Script {
+    fn fetch(&self) -> Fetching<'_> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            self.fetched.fetch_add(1, Ordering::Relaxed);
+            self.answers.lock().remove(0)
+        })
+    }
+}
+
+struct World {
+    clock: Arc<TestClock>,
+    keyring: Keyring,
+    fetched: Arc<AtomicU64>,
+}
+
+impl World {
+    fn new(answers: impl IntoIterator<Item = Result<Fetched, Error>>) -> Self {
+        let clock = Arc::new(TestClock::at(Timestamp::UNIX_EPOCH));
+        let script = Script {
+            answers: Mutex::new(answers.into_iter().collect()),
+            fetched: Arc::default(),
+        };
+        let fetched = Arc::clone(&script.fetched);
+        let keyring = Keyring::new(Box::new(script), clock.clone());
+        Self {
+            clock,
+            keyring,
+            fetched,
+        }
+    }
+
+    async fn key(&self) -> Result<String, Error> {
+        let keys = self.keyring.fresh().await?;
+        Ok(keys.access_key_id)
+    }
+
+    fn fetches(&self) -> u64 {
+        self.fetched.load(Ordering::Relaxed)
+    }
+}
+
+fn keys(id: &str) -> Keys {
+    Keys {
+        access_key_id: id.to_owned(),
+        secret_access_key: Secret::new("s3cret-key".to_owned()),
+        session_token: Some(Secret::new("s3cret-token".to_owned())),
+    }
+}
+
+/// Keys that end so long after the epoch.
+fn until(id: &str, end: Duration) -> Fetched {
+    Fetched {
+        keys: keys(id),
+        expires: Some(Timestamp::UNIX_EPOCH.saturating_add(end).unwrap()),
+    }
+}
+
+fn failure() -> Error {
+    Error::Credentials {
+        reason: "nobody is home".to_owned(),
+        passing: true,
+    }
+}
+
+#[tokio::test]
+async fn keys_are_kept_until_five_minutes_before_their_end() {
+    let world = World::new([Ok(until("one", HOUR)), Ok(until("two", HOUR * 2))]);
+    assert_eq!(world.key().await, Ok("one".to_owned()));
+    world.clock.advance(Duration::from_secs(55 * 60 - 1));
+    assert_eq!(world.key().await, Ok("one".to_owned()));
+    world.clock.advance(SECOND);
+    assert_eq!(world.key().await, Ok("two".to_owned()));
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn keys_without_an_end_are_kept() {
+    let forever = Fetched {
+        keys: keys("one"),
+        expires: None,
+    };
+    let world = World::new([Ok(forever)]);
+    world.key().await.unwrap();
+    world.clock.advance(HOUR * 24 * 365);
+    world.key().await.unwrap();
+    assert_eq!(world.fetches(), 1);
+}
+
+#[tokio::test]
+async fn keys_that_end_soon_are_not_fetched_at_every_call() {
+    let soon = Duration::from_mins(4);
+    let world = World::new([Ok(until("one", soon)), Ok(until("two", HOUR))]);
+    world.key().await.unwrap();
+    world.clock.advance(Duration::from_secs(119));
+    assert_eq!(world.key().await, Ok("one".to_owned()));
+    world.clock.advance(SECOND);
+    assert_eq!(world.key().await, Ok("two".to_owned()));
+}
+
+#[tokio::test]
+async fn all_who_wait_share_one_fetch_and_its_failure() {
+    let world = World::new([Err(failure()), Ok(until("one", HOUR))]);
+    let told = join_all((0..50).map(|_| world.key())).await;
+    assert!(told.iter().all(Result::is_err));
+    assert_eq!(world.fetches(), 1);
+    let told = join_all((0..50).map(|_| world.key())).await;
+    assert!(told.iter().all(Result::is_ok));
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn a_renewal_that_fails_leaves_the_old_keys_in_use() {
+    let world = World::new([
+        Ok(until("one", HOUR)),
+        Err(failure()),
+        Ok(until("two", HOUR * 2)),
+    ]);
+    world.key().await.unwrap();
+    world.clock.advance(RENEWAL);
+    assert_eq!(world.key().await, Ok("one".to_owned()));
+    assert_eq!(world.key().await, Ok("one".to_owned()));
+    assert_eq!(world.fetches(), 2);
+    world.clock.advance(AGAIN);
+    assert_eq!(world.key().await, Ok("two".to_owned()));
+}
+
+#[tokio::test]
+async fn keys_at_their_end_are_not_used_on() {
+    let world = World::new([Ok(until("one", HOUR)), Err(failure())]);
+    world.key().await.unwrap();
+    world.clock.advance(HOUR);
+    let error = world.key().await.unwrap_err();
+    assert_eq!(error.class(), Class::Transient);
+}
+
+#[tokio::test]
+async fn refused_keys_are_replaced_and_newer_ones_are_not() {
+    let world = World::new([Ok(until("one", HOUR)), Ok(until("two", HOUR))]);
+    world.key().await.unwrap();
+    world.keyring.refuse(&keys("one"));
+    assert_eq!(world.key().await, Ok("two".to_owned()));
+    world.keyring.refuse(&keys("one"));
+    assert_eq!(world.key().await, Ok("two".to_owned()));
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn no_secret_is_printed() {
+    let world = World::new([Ok(until("one", HOUR))]);
+    world.key().await.unwrap();
+    let printed = format!("{:?}", world.keyring);
+    assert!(printed.contains("one"), "{printed}");
+    assert!(!printed.contains("s3cret"), "{printed}");
+}

@@ -1,0 +1,8 @@
+//! The kinds of cloudfront-tenant-operator.io as a real API server takes them: what it accepts, what
+//! it refuses and with which words, what it fills in, and what it forgives to objects stored before.
+
+mod accepted;
+mod offenders;
+mod refused;
+mod server;
+mod swap;

@@ -1,0 +1,191 @@
+//! Updates that CloudFront accepted and that still did not change what they should.
+
+use std::time::Duration;
+
+use api::tenants::{DriftedField, reasons};
+use jiff::Timestamp;
+use kernel::{Backoff, Reason};
+
+use super::{Plan, told};
+use crate::body::{Body, Field, side_by_side};
+
+/// When the same body is sent again: after 5 minutes, doubling to an hour.
+const AGAIN: Backoff = Backoff {
+    first: Duration::from_secs(5 * 60),
+    cap: Duration::from_secs(60 * 60),
+    jitter: 0.0,
+};
+
+/// A body that was accepted and is not what CloudFront shows. Kept in memory only: after a restart
+/// it is sent once more, and found out again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Ineffective {
+    sent: Body,
+    fields: Vec<DriftedField>,
+    tries: u32,
+    not_before: Timestamp,
+}
+
+impl Ineffective {
+    /// What is known once `sent` was accepted and `shown` is what came of it; none if it took hold.
+    ///
+    /// `shown` is the answer, or a read of the version that the answer named: a later version may
+    /// have been made by others, which is drift. `asked` says that CloudFront has a certificate
+    /// request, whose certificate it may attach on its own.
+    pub(crate) fn next(
+        before: Option<&Self>,
+        sent: &Body,
+        shown: &Body,
+        asked: bool,
+        now: Timestamp,
+    ) -> Option<Self> {
+        let fields = differing(sent, shown, asked);
+        if fields.is_empty() {
+            return None;
+        }
+        let same = before.filter(|before| before.sent == *sent);
+        let tries = same.map_or(0, |before| before.tries).saturating_add(1);
+        let wait = AGAIN.delay(tries, 0.5);
+        Some(Self {
+            sent: sent.clone(),
+            fields,
+            tries,
+            not_before: now.saturating_add(wait).unwrap_or(Timestamp::MAX),
+        })
+    }
+
+    /// Whether `body` is the one that had no effect, and its time has not come.
+    pub(crate) fn holds_back(&self, body: &Body, now: Timestamp) -> bool {
+        self.sent == *body && now < self.not_before
+    }
+
+    /// Takes back what `last` says of fields that never changed: giving them is still an edit.
+    pub(crate) fn undo(&self, last: &mut Body, live: &Body) {
+        let fields = self.fields.iter();
+        for field in fields.filter_map(|one| Field::named(&one.field)) {
+            field.copy(live, last);
+        }
+    }
+
+    /// Whether `plan` still finds other values in fields that should have changed. If not, the
+    /// spec was edited or the Update took hold late, and this is to be forgotten.
+    pub(crate) fn persists(&self, plan: &Plan) -> bool {
+        let mut changes = plan.changes.iter();
+        changes.any(|change| {
+            let word = change.field.word();
+            self.fields.iter().any(|field| field.field == word)
+        })
+    }
+
+    /// When the same body may be sent again.
+    pub(crate) fn not_before(&self) -> Timestamp {
+        self.not_before
+    }
+
+    /// Why Synced is False.
+    pub(crate) fn reason(&self) -> Reason {
+        let message = format!(
+            "CloudFront accepted the Update and yet shows otherwise: {}; the same is sent again \
+             after {:.0}, an edit of the spec at once",
+            told(&self.fields),
+            self.not_before
+        );
+        Reason::new(reasons::UPDATE_NOT_EFFECTIVE, message)
+    }
+}
+
+fn differing(sent: &Body, shown: &Body, asked: bool) -> Vec<DriftedField> {
+    let attached = asked && sent.certificate_arn.is_none();
+    let expected = |field: &Field| *field == Field::Certificate && attached;
+    let fields = Field::ALL.into_iter().filter(|field| !expected(field));
+    fields
+        .filter_map(|field| {
+            let (want, live) = (field.of(sent), field.of(shown));
+            if want == live {
+                return None;
+            }
+            let (want, live) = side_by_side(Some(&want), Some(&live));
+            Some(DriftedField {
+                field: field.word().to_owned(),
+                want,
+                live,
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::body::tests::{any_body, body};
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn at(minute: i64) -> Timestamp {
+        Timestamp::from_second(minute * 60).unwrap()
+    }
+
+    #[test]
+    fn the_same_body_waits_ever_longer() {
+        let (sent, shown) = (body(json!({"enabled": false})), body(json!({})));
+        let mut known = None;
+        let mut waits = Vec::new();
+        for _ in 0..7 {
+            known = Ineffective::next(known.as_ref(), &sent, &shown, false, at(0));
+            waits.push(known.as_ref().unwrap().not_before().as_second() / 60);
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 60, 60, 60]);
+    }
+
+    #[test]
+    fn another_body_is_not_held_back_and_starts_anew() {
+        let (sent, shown) = (body(json!({"enabled": false})), body(json!({})));
+        let other = body(json!({"enabled": false, "distributionId": "E2"}));
+        let known = Ineffective::next(None, &sent, &shown, false, at(0)).unwrap();
+        assert!(known.holds_back(&sent, at(4)));
+        assert!(!known.holds_back(&sent, at(5)));
+        assert!(!known.holds_back(&other, at(1)));
+        let next = Ineffective::next(Some(&known), &other, &shown, false, at(1)).unwrap();
+        assert_eq!(next.not_before(), at(6));
+    }
+
+    #[test]
+    fn the_reason_names_field_and_values() {
+        let (sent, shown) = (body(json!({"enabled": false})), body(json!({})));
+        let known = Ineffective::next(None, &sent, &shown, false, at(0)).unwrap();
+        let reason = known.reason();
+        assert_eq!(reason.code, "UpdateNotEffective");
+        assert!(
+            reason.message.contains("enabled (want false, live true)"),
+            "{reason}"
+        );
+    }
+
+    #[test]
+    fn a_certificate_that_attached_itself_is_no_lack_of_effect() {
+        let arn = json!({"customizations": {"certificate": {"arn": "M"}}});
+        let (none, some) = (body(json!({})), body(arn));
+        let next = |sent, shown, asked| Ineffective::next(None, sent, shown, asked, at(0));
+        assert_eq!(next(&none, &some, true), None);
+        assert!(next(&none, &some, false).is_some());
+        assert!(next(&some, &none, true).is_some());
+    }
+
+    proptest! {
+        /// What never changed is no drift: giving it is an edit still to be made, under any policy.
+        #[test]
+        fn what_never_changed_counts_as_not_given(sent in any_body(), shown in any_body()) {
+            let mut last = sent.clone();
+            if let Some(known) = Ineffective::next(None, &sent, &shown, false, at(0)) {
+                known.undo(&mut last, &shown);
+            }
+            prop_assert_eq!(last, shown);
+        }
+
+        #[test]
+        fn what_took_hold_is_forgotten(sent in any_body(), before in any_body(), asked: bool) {
+            let known = Ineffective::next(None, &before, &sent, false, at(0));
+            prop_assert_eq!(Ineffective::next(known.as_ref(), &sent, &sent, asked, at(1)), None);
+        }
+    }
+}

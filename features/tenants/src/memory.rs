@@ -1,0 +1,126 @@
+//! What is known of tenants beyond their status, and may be lost with the process: the next look
+//! finds it again.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use kernel::ObjectKey;
+use parking_lot::Mutex;
+
+use crate::body::{Body, Summary};
+use crate::diff::Ineffective;
+use crate::trouble::Trouble;
+
+/// What is known of one tenant. Times are the engine's clock's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Memory {
+    /// Something gives reason to look at the tenant in CloudFront.
+    pub(crate) doubted: bool,
+    /// How the last list showed it.
+    pub(crate) seen: Option<Summary>,
+    /// When it is next compared whole, tags included.
+    pub(crate) whole: Option<Duration>,
+    /// When it was last asked for without an answer.
+    pub(crate) asked: Option<Duration>,
+    /// When CloudFront made it for us.
+    pub(crate) made: Option<Duration>,
+    /// That every Create since the first was answered; not known after a restart.
+    pub(crate) answered: bool,
+    /// When it was first found missing.
+    pub(crate) missed: Option<Duration>,
+    /// The version that our last write replaced: a read that shows it is behind.
+    pub(crate) replaced: Option<String>,
+    /// The last Update, until a read shows what came of it.
+    pub(crate) sent: Option<Accepted>,
+    /// An Update that had no effect.
+    pub(crate) ineffective: Option<Ineffective>,
+    /// How often its certificate was looked at without news, and when it is next.
+    pub(crate) certificate_polls: u32,
+    pub(crate) certificate_due: Option<Duration>,
+    /// The same of records that somebody else makes.
+    pub(crate) record_polls: u32,
+    pub(crate) records_due: Option<Duration>,
+    /// The generation for which the holder of its domains was asked.
+    pub(crate) asked_holder: Option<i64>,
+    /// The spec for which its records were last looked at, and when those refused are again.
+    pub(crate) dns_generation: Option<i64>,
+    pub(crate) dns_again: Option<Duration>,
+    /// What went wrong in CloudFront, and in Route 53.
+    pub(crate) trouble: Trouble,
+    pub(crate) dns_trouble: Trouble,
+    /// Who wants something that this one has.
+    waiters: BTreeSet<ObjectKey>,
+}
+
+/// An Update that CloudFront accepted.
+#[derive(Debug, Clone)]
+pub(crate) struct Accepted {
+    pub(crate) body: Body,
+    /// The version it made.
+    pub(crate) etag: String,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Memories(Mutex<HashMap<ObjectKey, Memory>>);
+
+impl Memories {
+    /// What is known of `key`.
+    pub(crate) fn of(&self, key: &ObjectKey) -> Memory {
+        self.0.lock().get(key).cloned().unwrap_or_default()
+    }
+
+    /// Changes what is known of `key`.
+    pub(crate) fn note<T>(&self, key: &ObjectKey, change: impl FnOnce(&mut Memory) -> T) -> T {
+        let mut all = self.0.lock();
+        if !all.contains_key(key) {
+            all.insert(key.clone(), Memory::default());
+        }
+        change(all.get_mut(key).expect("it was put there just now"))
+    }
+
+    /// Has `waiter` told when `holder` changes.
+    pub(crate) fn wait_for(&self, holder: &ObjectKey, waiter: &ObjectKey) {
+        self.note(holder, |memory| memory.waiters.insert(waiter.clone()));
+    }
+
+    /// Those who are to be told that `holder` changed. Who is still in want waits anew.
+    pub(crate) fn waiting(&self, holder: &ObjectKey) -> BTreeSet<ObjectKey> {
+        let mut all = self.0.lock();
+        let memory = all.get_mut(holder);
+        memory
+            .map(|memory| std::mem::take(&mut memory.waiters))
+            .unwrap_or_default()
+    }
+
+    /// The object is gone.
+    pub(crate) fn forget(&self, key: &ObjectKey) {
+        self.0.lock().remove(key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_waits_is_told_once_and_may_wait_anew() {
+        let memories = Memories::default();
+        let (holder, waiter) = (ObjectKey::of(Some("a"), "x"), ObjectKey::of(Some("b"), "x"));
+        memories.wait_for(&holder, &waiter);
+        memories.wait_for(&holder, &waiter);
+        assert_eq!(memories.waiting(&holder), BTreeSet::from([waiter.clone()]));
+        assert_eq!(memories.waiting(&holder), BTreeSet::new());
+        memories.wait_for(&holder, &waiter);
+        assert_eq!(memories.waiting(&holder).len(), 1);
+    }
+
+    #[test]
+    fn nobody_waits_for_one_who_is_gone() {
+        let memories = Memories::default();
+        let (holder, waiter) = (ObjectKey::of(Some("a"), "x"), ObjectKey::of(Some("b"), "x"));
+        memories.wait_for(&holder, &waiter);
+        memories.forget(&holder);
+        assert_eq!(memories.waiting(&holder), BTreeSet::new());
+    }
+}

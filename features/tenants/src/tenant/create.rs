@@ -1,0 +1,217 @@
+//! A tenant that is not in CloudFront yet, as far as we know.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::tenants::{AdoptBy, DistributionTenant, DnsProvider, events, reasons};
+use aws::cloudfront::Tenant;
+use aws::{Asker, Fault, Priority};
+use engine::{Note, Pass, kill_point};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kernel::{ObjectKey, Reason};
+
+use super::draft::{Draft, Question};
+use super::ground::Ground;
+use super::stop::{Stop, failed, left_alone, moment};
+use super::taken::{not_made, take_over};
+use super::validate::{Candidate, validate};
+use super::{dns, facts, say, target};
+use crate::body::{Body, Live};
+use crate::certificate;
+use crate::ctx::{Ctx, Ours};
+use crate::dns::plan::Served;
+use crate::dns::required::required;
+use crate::failure::{Missing, Way};
+use crate::live::sent;
+use crate::tags;
+
+/// A tenant in progress is looked at by polls; this is for when they fail.
+pub(super) const PROGRESS: Duration = Duration::from_secs(5 * 60);
+
+/// Records first, then the tenant; or what is there already, if it is ours.
+pub(super) async fn create(
+    object: &DistributionTenant,
+    ground: &Ground,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<Option<Duration>, Stop> {
+    draft.held_up = true;
+    if let Some(left) = held_back(&ground.key, ctx, draft, pass) {
+        return Err(left_alone(left, &ground.key, ctx));
+    }
+    let asker = ctx.admit(Ours::Tenant, pass, Priority::Edit).await?;
+    if let Some(found) = wanted_by_adoption(object, ground, &asker, ctx, draft, pass).await? {
+        return take_over(object, ground, found, &asker, ctx, draft, pass).await;
+    }
+    let desired = Body::from(&ground.declared);
+    let candidate = Candidate {
+        desired: &desired,
+        last: None,
+    };
+    validate(object, ground, &candidate, &asker, ctx, draft, pass).await?;
+    records(object, ground, &asker, ctx, draft, pass).await?;
+    if draft.status.create_requested_at.is_none() {
+        draft.status.create_requested_at = Some(Time(ctx.now()));
+        draft.status.tenant_name = Some(ground.name.clone());
+        let waiting = Reason::new(reasons::CREATING, "CloudFront is about to be asked for it");
+        draft.no(Question::Ready, waiting);
+        ctx.memory
+            .note(&ground.key, |memory| memory.answered = true);
+        return Err(Stop::Again);
+    }
+    let request = ground.declared.managed_certificate_request.as_ref();
+    let tags = tags::at_creation(&ground.declared.tags, &ground.marker);
+    let cloudfront = ctx.own().await.cloudfront(&asker);
+    let body = sent(&desired, request);
+    kill_point("tenants-before-create");
+    let made = cloudfront.create_tenant(&ground.name, &tags, &body).await;
+    kill_point("tenants-after-create");
+    match made {
+        Ok(tenant) => {
+            let now = ctx.deck.clock.elapsed();
+            ctx.memory.note(&ground.key, |memory| {
+                memory.made = Some(now);
+                memory.certificate_polls = 0;
+                memory.certificate_due = request.map(|_| now + certificate::FIRST_LOOK);
+            });
+            draft.acted = true;
+            let asks_for_records = object.spec.settings.dns.is_some();
+            made_it(ground, tenant, asks_for_records, draft);
+            Err(Stop::Told(PROGRESS))
+        }
+        Err(error) => not_made(object, ground, error, &asker, ctx, draft, pass).await,
+    }
+}
+
+/// How long AWS is still to be left alone, unless somebody asks.
+pub(super) fn held_back(
+    key: &ObjectKey,
+    ctx: &Ctx,
+    draft: &Draft,
+    pass: &Pass,
+) -> Option<Duration> {
+    let at = moment(draft, ctx);
+    ctx.memory.note(key, |memory| {
+        let troubles = [&mut memory.trouble, &mut memory.dns_trouble];
+        let held = troubles.map(|trouble| {
+            if pass.is_asked_for() {
+                trouble.forgive();
+            }
+            trouble.holds_back(&at)
+        });
+        held.into_iter().flatten().max()
+    })
+}
+
+fn made_it(ground: &Ground, tenant: Tenant, asks_for_records: bool, draft: &mut Draft) {
+    let live = Live::from(tenant);
+    facts::note(&mut draft.status, &live.summary);
+    let declared = &ground.declared;
+    let certificate = &live.summary.certificate_arn;
+    draft.status.certificate_arn.clone_from(certificate);
+    draft.status.last_applied = Some(declared.clone());
+    draft.status.observed_generation = ground.generation;
+    let id = &live.summary.id;
+    draft.note(Note::normal(
+        events::CREATED,
+        format!("CloudFront made tenant {} ({id})", ground.name),
+    ));
+    draft.no(Question::Ready, say::in_progress(reasons::CREATING, id));
+    draft.yes(Question::Synced, say::in_sync());
+    if let Some(request) = &declared.managed_certificate_request {
+        let name = &request.primary_domain_name;
+        let message = format!("a certificate of {name} is asked for");
+        let pending = Reason::new(reasons::PENDING_VALIDATION, message);
+        draft.no(Question::Certificate, pending);
+    } else {
+        let own = declared.certificate_arn.as_deref();
+        let told = certificate::unasked(own, certificate.as_deref());
+        let message = draft.unchecked.take().unwrap_or(told);
+        let reason = Reason::new(reasons::NOT_CONFIGURED, message);
+        draft.yes(Question::Certificate, reason);
+    }
+    if !asks_for_records && draft.status.dns_records.is_empty() {
+        draft.yes(Question::Dns, say::no_records());
+    }
+}
+
+/// Ends the pass until every name has its records on all name servers, or tells which are needed.
+async fn records(
+    object: &DistributionTenant,
+    ground: &Ground,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<(), Stop> {
+    let provider = object.spec.settings.dns.as_ref().map(|dns| dns.provider);
+    if provider.is_none() && draft.status.dns_records.is_empty() {
+        return Ok(());
+    }
+    let target = target::target(ground, asker, ctx, draft, pass).await?;
+    if let (Some(DnsProvider::None), Some(target)) = (provider, &target) {
+        let domains = ground.declared.domains.iter().map(String::as_str);
+        draft.status.required_records = required(domains, target, &BTreeSet::new());
+    }
+    if !dns::concerns(object, draft) {
+        return Ok(());
+    }
+    let served = Served::These(BTreeSet::new());
+    let course = dns::Course::of(target.as_ref());
+    let reached = dns::advance(object, ground, course, &served, ctx, draft, pass).await?;
+    let message = "waits for its DNS records, which come first";
+    if reached.again {
+        draft.no_yet(Question::Ready, Reason::new(reasons::CREATING, message));
+        return Err(Stop::Again);
+    }
+    let wanted = dns::route53(object).is_some() && target.is_some();
+    let domains = &ground.declared.domains;
+    if wanted && !domains.is_subset(&reached.insync) {
+        draft.no_yet(Question::Ready, Reason::new(reasons::CREATING, message));
+        return Err(Stop::Told(reached.wait.unwrap_or(PROGRESS)));
+    }
+    Ok(())
+}
+
+/// The tenant that the spec says to take over, if it is there.
+async fn wanted_by_adoption(
+    object: &DistributionTenant,
+    ground: &Ground,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Option<Tenant>, Stop> {
+    let Some(adoption) = &object.spec.adoption else {
+        return Ok(None);
+    };
+    let cloudfront = ctx.own().await.cloudfront(asker);
+    let found = match adoption.by {
+        AdoptBy::Name => cloudfront.tenant(&ground.name).await,
+        AdoptBy::Domain => {
+            let first = &object.spec.domains[0].domain;
+            let first = crate::body::domain(first);
+            cloudfront.tenant_by_domain(&first).await
+        }
+    };
+    match found {
+        Ok(tenant) => Ok(Some(tenant)),
+        Err(error) if error.fault() == Fault::EntityMissing => Ok(None),
+        Err(error) => Err(failed(
+            error,
+            way(object, Missing::Distribution),
+            draft,
+            ctx,
+            pass,
+        )),
+    }
+}
+
+pub(super) fn way(object: &DistributionTenant, missing: Missing) -> Way {
+    let request = object.spec.managed_certificate_request.as_ref();
+    Way::Tenant {
+        missing,
+        host: request.map(|request| request.validation_token_host),
+    }
+}

@@ -1,0 +1,533 @@
+//! A tenant that is in CloudFront: is it as the spec says, and if not, whose doing is that?
+
+use std::time::Duration;
+
+use api::tenants::{DistributionTenant, RecordState, ValidationToken, reasons};
+use aws::cloudfront::ManagedCertificate;
+use aws::{Asker, Fault, Priority};
+use engine::Pass;
+use kernel::{Reason, spread};
+
+use super::create::{PROGRESS, way};
+use super::draft::{Draft, Question};
+use super::ground::Ground;
+use super::say::Part;
+use super::stop::{Stop, ended, failed, left_alone, moment};
+use super::taken::missing;
+use super::update::{Sent, effect, record, update};
+use super::{byhand, dns, facts, gone, mark, rest, say, target};
+use crate::body::{Live, Summary};
+use crate::certificate::{self, Details, Facts};
+use crate::check;
+use crate::ctx::{Ctx, Ours};
+use crate::diff::{self, Last, needs_default_group};
+use crate::dns::plan::Served;
+use crate::failure::Missing;
+use crate::memory::Memory;
+
+/// How often tags and issued certificates are compared, give or take a tenth.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+const SPREAD: f64 = 0.1;
+/// Reads and writes of one pass against others who write at the same time.
+const TRIES: usize = 3;
+
+/// Keeps a tenant true; when to look again.
+pub(super) async fn keep(
+    object: &DistributionTenant,
+    ground: &Ground,
+    id: &str,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<Option<Duration>, Stop> {
+    let (key, now) = (&ground.key, ctx.deck.clock.elapsed());
+    let memory = ctx.memory.of(key);
+    let whole = whole_due(ground, &memory, ctx, now);
+    let asked = pass.is_asked_for();
+    if asked {
+        ctx.memory.note(key, |memory| {
+            memory.doubted = true; // also when its turn comes later
+            memory.trouble.forgive();
+            memory.dns_trouble.forgive();
+        });
+    } else if let Some(left) = memory.trouble.holds_back(&moment(draft, ctx)) {
+        return Err(left_alone(left, key, ctx));
+    } else if !memory.doubted
+        && now < whole
+        && let Some(rest) = rest::rest(object, ground, &memory, draft, now)
+    {
+        let left = whole.saturating_sub(now);
+        let left = rest.after.map_or(left, |after| after.min(left));
+        let stop = left_alone(left, key, ctx);
+        return if rest.ready {
+            Ok(Some(left))
+        } else {
+            Err(stop)
+        };
+    }
+    let seen = ctx.memory.note(key, |memory| {
+        memory.doubted = false;
+        memory.seen.take()
+    });
+    let aim = Aim {
+        object,
+        ground,
+        id,
+        whole: now >= whole || draft.status.last_applied.is_none(),
+    };
+    let ended = Box::pin(looked(&aim, seen.clone(), ctx, draft, pass)).await;
+    if ended.is_err() {
+        // The doubt is not settled, and what a list showed may still serve.
+        ctx.memory.note(key, |memory| {
+            memory.doubted = true;
+            memory.seen = memory.seen.take().or(seen);
+        });
+    }
+    ended
+}
+
+/// What is looked at.
+struct Aim<'a> {
+    object: &'a DistributionTenant,
+    ground: &'a Ground,
+    id: &'a str,
+    /// Tags are compared, too.
+    whole: bool,
+}
+
+/// Looks at the tenant and brings it a step further, against all who write at the same time.
+async fn looked(
+    aim: &Aim<'_>,
+    seen: Option<Summary>,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<Option<Duration>, Stop> {
+    let Aim {
+        object,
+        ground,
+        id,
+        whole,
+    } = *aim;
+    let priority = if rest::is_edited(ground, draft) {
+        Priority::Edit
+    } else {
+        Priority::Poll
+    };
+    let asker = ctx.admit(Ours::Tenant, pass, priority).await?;
+    let look = Look {
+        object,
+        ground,
+        asker: &asker,
+        whole,
+    };
+    // A list does not tell of parameters, which may be what an Update failed to change.
+    let is_in_effect = ctx.memory.of(&ground.key).ineffective.is_none();
+    let seen = seen.filter(|_| is_in_effect);
+    let mut listed = seen.and_then(|seen| as_listed(seen, ground, draft));
+    let mut unknown: Option<(String, aws::Error)> = None;
+    for _ in 0..TRIES {
+        let seen = match listed.take() {
+            Some(listed) => listed,
+            None => read(&look, id, ctx, draft, pass).await?,
+        };
+        let etag = seen.summary.etag.clone();
+        if let Some(wait) = gone::behind(&ground.key, &etag, ctx) {
+            return Err(Stop::Told(wait));
+        }
+        if let Some((_, error)) = unknown.take_if(|(sent, _)| *sent == etag) {
+            return Err(not_taken(error, &look, ctx, draft, pass).await);
+        }
+        match Box::pin(compare(&look, seen, ctx, draft, pass)).await? {
+            Compared::Done(after) => return Ok(after),
+            Compared::Unknown(error) if error.fault() == Fault::Stale => {}
+            Compared::Unknown(error) => unknown = Some((etag, error)),
+        }
+    }
+    let at = moment(draft, ctx);
+    let outrun = ctx
+        .memory
+        .note(&ground.key, |memory| memory.trouble.outrun(&at));
+    Err(Stop::Held(outrun))
+}
+
+/// An Update without an answer, or whose object was not found, made no new version.
+async fn not_taken(
+    error: aws::Error,
+    look: &Look<'_>,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Stop {
+    let Look {
+        object,
+        ground,
+        asker,
+        ..
+    } = *look;
+    if error.fault() != Fault::EntityMissing {
+        return ended(error, way(object, Missing::Distribution), draft, ctx, pass);
+    }
+    let missing = missing(ground, &error, asker, ctx).await;
+    failed(error, way(object, missing), draft, ctx, pass)
+}
+
+/// The tenant as a list showed it, if that tells all: nobody has written it since we did, and what
+/// we gave is what the spec says.
+fn as_listed(seen: Summary, ground: &Ground, draft: &Draft) -> Option<Live> {
+    let status = &draft.status;
+    let given = status.last_applied.as_ref()?;
+    let tells_all = status.e_tag.as_ref() == Some(&seen.etag)
+        && status.id.as_ref() == Some(&seen.id)
+        && status.observed_generation == ground.generation
+        && status.drift_detected != Some(true);
+    tells_all.then(|| Live {
+        summary: seen,
+        parameters: given.parameters.clone(),
+        tags: None,
+    })
+}
+
+/// When tags and certificate are next compared. After a restart that is spread over the day, too.
+fn whole_due(ground: &Ground, memory: &Memory, ctx: &Ctx, now: Duration) -> Duration {
+    memory.whole.unwrap_or_else(|| {
+        let first = now + DAY.mul_f64(fastrand::f64());
+        ctx.memory
+            .note(&ground.key, |memory| memory.whole = Some(first));
+        first
+    })
+}
+
+/// The tenant as CloudFront shows it now; ends the pass if it does not.
+async fn read(
+    look: &Look<'_>,
+    id: &str,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Live, Stop> {
+    let Look { object, ground, .. } = *look;
+    let cloudfront = ctx.own().await.cloudfront(look.asker);
+    match cloudfront.tenant(id).await {
+        Ok(tenant) => {
+            ctx.memory.note(&ground.key, |memory| memory.missed = None);
+            Ok(tenant.into())
+        }
+        Err(error) if error.fault() == Fault::EntityMissing => {
+            let found = gone::gone(object, ground, &cloudfront, ctx, draft, pass).await?;
+            Ok(found.into())
+        }
+        Err(error) => {
+            let on_way = way(object, Missing::Distribution);
+            Err(failed(error, on_way, draft, ctx, pass))
+        }
+    }
+}
+
+/// What one comparison stands on.
+pub(super) struct Look<'a> {
+    pub(super) object: &'a DistributionTenant,
+    pub(super) ground: &'a Ground,
+    pub(super) asker: &'a Asker,
+    /// Tags are compared, too.
+    pub(super) whole: bool,
+}
+
+enum Compared {
+    /// All was done that can be done now; when to look again.
+    Done(Option<Duration>),
+    /// It changed meanwhile, or nobody knows what became of a write.
+    Unknown(aws::Error),
+}
+
+async fn compare(
+    look: &Look<'_>,
+    mut live: Live,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<Compared, Stop> {
+    let Look {
+        object,
+        ground,
+        asker,
+        ..
+    } = *look;
+    if look.whole || live.tags.is_some() || needs_tags(ground, draft) {
+        mark::owned(object, ground, &mut live, asker, ctx, draft, pass).await?;
+    }
+    let moved = facts::moved(&draft.status, &live.summary);
+    facts::note(&mut draft.status, &live.summary);
+    let body = live.body();
+    let mut last = Last::of(&draft.status, ground.generation, &ground.declared, &body);
+    let ineffective = effect(&live, last.request.is_some(), ground, ctx);
+    if let Some(ineffective) = &ineffective {
+        ineffective.undo(&mut last.body, &body);
+    }
+    let default_group = if needs_default_group(&ground.declared, &last) {
+        target::default_group(asker, ctx, draft, pass).await?
+    } else {
+        None
+    };
+    let managed = managed(look, &last, &live, moved, ctx, draft, pass).await?;
+    let plan = diff::plan(&diff::Ground {
+        declared: &ground.declared,
+        last: &last,
+        live: &body,
+        default_group: default_group.as_deref(),
+        issued: managed.issued.as_deref(),
+        resend: managed.verdict.as_ref().is_some_and(|one| one.resend),
+        policy: ground.drift,
+    });
+    let ineffective = ineffective.filter(|one| one.persists(&plan));
+    if ineffective.is_none() {
+        ctx.memory
+            .note(&ground.key, |memory| memory.ineffective = None);
+    }
+    say_certificate(&managed, draft);
+    let mut again = Soonest(managed.again);
+    match update(look, &plan, &last, &live, ctx, draft, pass).await? {
+        Sent::Nothing => {
+            record(ground, &plan, draft);
+            say::deployed(&live, ineffective.as_ref(), draft);
+            say::drift(Part::Tenant, plan.drift(), ground, ctx, draft);
+        }
+        Sent::Accepted(now) => {
+            // An answer may leave tags out; they are as they were read.
+            let tags = now.tags.clone().or(live.tags.take());
+            live = Live { tags, ..*now };
+        }
+        Sent::HeldBack(ineffective) => {
+            let wait = ineffective.not_before().duration_since(ctx.now());
+            again.or(Some(wait.try_into().unwrap_or_default()));
+            say::deployed(&live, Some(&ineffective), draft);
+        }
+        Sent::Waits(wait) => return Ok(Compared::Done(Some(wait))),
+        Sent::Unknown(error) => return Ok(Compared::Unknown(error)),
+    }
+    say_unchecked(draft);
+    mark::tags(object, ground, &live, asker, ctx, draft, pass).await?;
+    again.or(records(look, &live, ctx, draft, pass).await?);
+    again.or(byhand::verify(object, ground, asker, ctx, draft, pass).await?);
+    if !live.summary.is_deployed() || is_on_its_way(draft) {
+        again.or(Some(PROGRESS));
+    }
+    again.or(Some(next_whole(look, ctx)));
+    Ok(Compared::Done(again.0))
+}
+
+/// The least of some waits.
+struct Soonest(Option<Duration>);
+
+impl Soonest {
+    fn or(&mut self, other: Option<Duration>) {
+        self.0 = self.0.into_iter().chain(other).min();
+    }
+}
+
+/// Whether a record is not where it should be yet.
+fn is_on_its_way(draft: &Draft) -> bool {
+    let mut records = draft.status.dns_records.iter();
+    records.any(|one| one.state != RecordState::Applied || one.change_id.is_some())
+}
+
+/// When tags and certificate are compared next.
+fn next_whole(look: &Look<'_>, ctx: &Ctx) -> Duration {
+    let now = ctx.deck.clock.elapsed();
+    let due = ctx.memory.note(&look.ground.key, |memory| {
+        if look.whole {
+            memory.whole = Some(now + spread(DAY, SPREAD, fastrand::f64()));
+        }
+        memory.whole
+    });
+    due.map_or(DAY, |due| due.saturating_sub(now))
+}
+
+/// Whether the tags have to be known: ours are not those that were last written, or another's
+/// were found.
+fn needs_tags(ground: &Ground, draft: &Draft) -> bool {
+    let given = draft.status.last_applied.as_ref();
+    let is_edited = given.is_none_or(|body| body.tags != ground.declared.tags);
+    is_edited || draft.says(Question::Ready, reasons::NOT_OWNED)
+}
+
+/// What is known of the managed certificate, and what follows.
+struct Managed {
+    /// None: what the status says still holds.
+    verdict: Option<certificate::Verdict>,
+    issued: Option<String>,
+    /// When to ask CloudFront again.
+    again: Option<Duration>,
+}
+
+async fn managed(
+    look: &Look<'_>,
+    last: &Last,
+    live: &Live,
+    moved: bool,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Managed, Stop> {
+    let Look {
+        object,
+        ground,
+        asker,
+        whole,
+    } = *look;
+    let now = ctx.deck.clock.elapsed();
+    let request = ground.declared.managed_certificate_request.as_ref();
+    let settled = certificate::is_settled(&ground.declared, ground.generation, &draft.status);
+    let due = ctx.memory.of(&ground.key).certificate_due;
+    let left = due.map_or(Duration::ZERO, |due| due.saturating_sub(now));
+    let is_due = left.is_zero() || moved || pass.is_asked_for();
+    let is_sent = request.is_some() && last.request.as_ref() == request;
+    let asks = is_sent && if settled { whole } else { is_due };
+    if is_sent && !asks {
+        return Ok(Managed {
+            verdict: None,
+            issued: certificate::known_issued(None, &draft.status).map(str::to_owned),
+            again: (!settled).then_some(left),
+        });
+    }
+    let mut details = None;
+    if asks {
+        let cloudfront = ctx.own().await.cloudfront(asker);
+        match cloudfront.managed_certificate(&live.summary.id).await {
+            Ok(told) => details = Some(told_details(told)),
+            Err(error) if error.fault() == Fault::EntityMissing => {}
+            Err(error) => {
+                let on_way = way(object, Missing::Distribution);
+                return Err(failed(error, on_way, draft, ctx, pass));
+            }
+        }
+    }
+    let looks = ctx.memory.of(&ground.key).certificate_polls;
+    let verdict = certificate::verdict(&Facts {
+        request,
+        own: ground.declared.certificate_arn.as_deref(),
+        applied: last.request.as_ref(),
+        attached: last.body.certificate_arn.as_deref(),
+        details: details.as_ref(),
+        live: live.summary.certificate_arn.as_deref(),
+        domains: &live.summary.domains,
+        target: draft.status.dns_target.as_deref(),
+        looks,
+    });
+    ctx.memory.note(&ground.key, |memory| {
+        memory.certificate_polls = if asks { looks.saturating_add(1) } else { 0 };
+        memory.certificate_due = verdict.again.map(|again| now + again);
+    });
+    let issued = certificate::known_issued(details.as_ref(), &draft.status);
+    Ok(Managed {
+        issued: issued.map(str::to_owned),
+        again: verdict.again,
+        verdict: Some(verdict),
+    })
+}
+
+pub(super) fn told_details(told: ManagedCertificate) -> Details {
+    let tokens = told.tokens.into_iter();
+    Details {
+        arn: told.arn,
+        status: told.status,
+        tokens: tokens
+            .map(|one| ValidationToken {
+                domain: one.domain,
+                redirect_from: one.redirect_from,
+                redirect_to: one.redirect_to,
+            })
+            .collect(),
+    }
+}
+
+fn say_certificate(managed: &Managed, draft: &mut Draft) {
+    let Some(verdict) = &managed.verdict else {
+        draft.restate(Question::Certificate);
+        return;
+    };
+    draft.status.validation_tokens.clone_from(&verdict.tokens);
+    if verdict.status.is_some() {
+        draft
+            .status
+            .managed_certificate_status
+            .clone_from(&verdict.status);
+    }
+    let is_old = draft.told(Question::Certificate).is_some_and(|told| {
+        told.reason == verdict.reason.code && check::is_unchecked(&told.message)
+    });
+    if is_old {
+        draft.restate(Question::Certificate);
+        return;
+    }
+    let reason = verdict.reason.clone();
+    if verdict.ready {
+        draft.yes(Question::Certificate, reason);
+    } else {
+        draft.no(Question::Certificate, reason);
+    }
+}
+
+/// Says that the certificate's names were not compared, if they should have been.
+fn say_unchecked(draft: &mut Draft) {
+    if let Some(message) = draft.unchecked.take() {
+        let reason = Reason::new(reasons::NOT_CONFIGURED, message);
+        draft.yes(Question::Certificate, reason);
+    }
+}
+
+/// The names a tenant serves, as far as that can be told.
+pub(super) fn served(live: &Live) -> Served {
+    if live.summary.is_deployed() {
+        Served::These(live.body().domains)
+    } else {
+        Served::Unknown
+    }
+}
+
+/// Brings the records a step further; when to look again.
+async fn records(
+    look: &Look<'_>,
+    live: &Live,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<Option<Duration>, Stop> {
+    let Look {
+        object,
+        ground,
+        asker,
+        ..
+    } = *look;
+    if !dns::concerns(object, draft) {
+        if object.spec.settings.dns.is_none() {
+            draft.yes(Question::Dns, say::no_records());
+        }
+        say::drift(Part::Records, Vec::new(), ground, ctx, draft);
+        return Ok(None);
+    }
+    let trouble = ctx.memory.of(&ground.key).dns_trouble;
+    if let Some(left) = trouble.holds_back(&moment(draft, ctx)) {
+        if draft.says(Question::Ready, reasons::DNS_ERROR) {
+            draft.restate(Question::Ready);
+        }
+        return Ok(Some(left));
+    }
+    draft.held_up =
+        draft.told(Question::Dns).is_none() || draft.says(Question::Ready, reasons::DNS_ERROR);
+    let target = match dns::route53(object) {
+        Some(_) => target::target(ground, asker, ctx, draft, pass).await?,
+        None => None,
+    };
+    let served = served(live);
+    let course = dns::Course::of(target.as_ref());
+    let reached = dns::advance(object, ground, course, &served, ctx, draft, pass).await?;
+    ctx.memory
+        .note(&ground.key, |memory| memory.dns_trouble.over());
+    if reached.again {
+        return Err(Stop::Again);
+    }
+    let drifted = std::mem::take(&mut draft.drifted_records);
+    say::drift(Part::Records, drifted, ground, ctx, draft);
+    Ok(reached.wait)
+}

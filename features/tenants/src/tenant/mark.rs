@@ -1,0 +1,143 @@
+//! Whose a tenant is, and its tags.
+
+use std::collections::BTreeMap;
+
+use api::tenants::{DistributionTenant, events, reasons};
+use aws::cloudfront::CloudFront;
+use aws::{Asker, Fault};
+use engine::{Note, Pass, kill_point};
+use kernel::Marker;
+
+use super::create::way;
+use super::draft::{Draft, Question};
+use super::ground::Ground;
+use super::stop::{Stop, blocked, failed};
+use crate::body::Live;
+use crate::ctx::Ctx;
+use crate::failure::Missing;
+use crate::tags::{self, Standing, Tags};
+
+/// Ends the pass if the tenant is another's by now. Its tags are known afterwards.
+pub(super) async fn owned(
+    object: &DistributionTenant,
+    ground: &Ground,
+    live: &mut Live,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<(), Stop> {
+    if live.tags.is_none() {
+        let cloudfront = ctx.own().await.cloudfront(asker);
+        match cloudfront.tags(&live.summary.arn).await {
+            Ok(tags) => live.tags = Some(tags),
+            // Without the right to read tags all else goes on: the id on record is proof.
+            Err(error) if error.fault() == Fault::Denied => {
+                ctx.metrics.failed("access_denied");
+                draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
+                return Ok(());
+            }
+            Err(error) => {
+                let on_way = way(object, Missing::Distribution);
+                return Err(failed(error, on_way, draft, ctx, pass));
+            }
+        }
+    }
+    let known = live.tags.clone().unwrap_or_default();
+    let whose = tags::whose(&known, &ground.marker);
+    match tags::standing(whose, true, object.spec.adoption.as_ref()) {
+        Standing::Ours => Ok(()),
+        Standing::Adopt { .. } => {
+            let cloudfront = ctx.own().await.cloudfront(asker);
+            let marked = mark(&live.summary.arn, &ground.marker, &cloudfront).await;
+            let on_way = way(object, Missing::Distribution);
+            let marks = marked.map_err(|error| failed(error, on_way, draft, ctx, pass))?;
+            live.tags.get_or_insert_default().extend(marks);
+            draft.acted = true;
+            draft.note(adopted(&ground.name, &live.summary.id));
+            Ok(())
+        }
+        Standing::NotOwned(whose) => {
+            let found = format!("tenant {} ({})", ground.name, live.summary.id);
+            let reason = tags::not_owned(&found, &whose);
+            let both = [Question::Ready, Question::Synced];
+            Err(blocked(&reason, &both, draft, ctx, &ground.key))
+        }
+    }
+}
+
+/// Puts our marker on a tenant; gives its tags.
+pub(super) async fn mark(
+    arn: &str,
+    marker: &Marker,
+    cloudfront: &CloudFront,
+) -> Result<Tags, aws::Error> {
+    let marks = tags::at_creation(&Tags::new(), marker);
+    kill_point("tenants-before-tags");
+    let tagged = cloudfront.tag(arn, &marks).await;
+    kill_point("tenants-after-tags");
+    tagged.map(|()| marks)
+}
+
+/// Tells that a tenant was taken over.
+pub(super) fn adopted(name: &str, id: &str) -> Note {
+    let message = format!("tenant {name} ({id}) was there and is taken over");
+    Note::normal(events::ADOPTED, message)
+}
+
+/// Writes the tags that differ. A denial is told and holds nothing up.
+pub(super) async fn tags(
+    object: &DistributionTenant,
+    ground: &Ground,
+    live: &Live,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<(), Stop> {
+    let declared = &ground.declared.tags;
+    let applied = draft.status.last_applied.as_ref();
+    let last = applied.map(|body| body.tags.clone()).unwrap_or_default();
+    let known = live.tags.as_ref();
+    let changes = tags::changes(&last, known, declared, &ground.marker, ground.drift);
+    if changes.is_empty() {
+        remember(declared, draft);
+        return Ok(());
+    }
+    let cloudfront = ctx.own().await.cloudfront(asker);
+    let arn = &live.summary.arn;
+    let write = async || {
+        kill_point("tenants-before-tags");
+        if !changes.set.is_empty() {
+            cloudfront.tag(arn, &changes.set).await?;
+        }
+        if !changes.remove.is_empty() {
+            let keys: Vec<_> = changes.remove.iter().cloned().collect();
+            cloudfront.untag(arn, &keys).await?;
+        }
+        kill_point("tenants-after-tags");
+        Ok::<_, aws::Error>(())
+    };
+    match write().await {
+        Ok(()) => {
+            draft.acted = true;
+            remember(declared, draft);
+            Ok(())
+        }
+        Err(error) if error.fault() == Fault::Denied => {
+            ctx.metrics.failed("access_denied");
+            draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
+            Ok(())
+        }
+        Err(error) => {
+            let on_way = way(object, Missing::Distribution);
+            Err(failed(error, on_way, draft, ctx, pass))
+        }
+    }
+}
+
+fn remember(declared: &BTreeMap<String, String>, draft: &mut Draft) {
+    if let Some(applied) = &mut draft.status.last_applied {
+        applied.tags.clone_from(declared);
+    }
+}

@@ -1,0 +1,100 @@
+//! Whether a tenant can be left alone: its status says all that there is to say of this very spec.
+
+use std::time::Duration;
+
+use api::tenants::{
+    DistributionTenant, DistributionTenantStatus, DnsProvider, DriftPolicy, RecordState,
+    conditions, reasons,
+};
+use kernel::{find, is_true};
+
+use super::create::PROGRESS;
+use super::draft::Draft;
+use super::ground::Ground;
+use crate::certificate;
+use crate::memory::Memory;
+
+/// Nothing has to be asked for now.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Rest {
+    /// Whether CloudFront has deployed it.
+    pub(super) ready: bool,
+    /// When something is due; none: only the daily look.
+    pub(super) after: Option<Duration>,
+}
+
+/// Whether CloudFront has something else from us than the spec says.
+pub(super) fn is_edited(ground: &Ground, draft: &Draft) -> bool {
+    let status = &draft.status;
+    let Some(given) = &status.last_applied else {
+        return true;
+    };
+    let wanted = ground.declared.connection_group_id.as_ref();
+    let moved = wanted.is_some() && wanted != given.connection_group_id.as_ref();
+    status.observed_generation != ground.generation || moved
+}
+
+/// Whether the tenant can be left alone until something wakes it.
+pub(super) fn rest(
+    object: &DistributionTenant,
+    ground: &Ground,
+    memory: &Memory,
+    draft: &Draft,
+    now: Duration,
+) -> Option<Rest> {
+    let status = &draft.status;
+    if is_edited(ground, draft) || !is_synced(ground, status) {
+        return None;
+    }
+    let ready = find(&status.conditions, conditions::READY)?;
+    let current = ready.observed_generation == ground.generation;
+    let in_progress = [reasons::CREATING, reasons::DEPLOYING].contains(&ready.reason.as_str());
+    let is_ready = ready.status == "True";
+    if !current || (!is_ready && !in_progress) {
+        return None;
+    }
+    let left = |due: Option<Duration>| due.and_then(|due| due.checked_sub(now));
+    let certificate = if certificate::is_settled(&ground.declared, ground.generation, status) {
+        None
+    } else {
+        Some(left(memory.certificate_due)?)
+    };
+    let by_hand = object.spec.settings.dns.as_ref();
+    let by_hand = by_hand.is_some_and(|dns| dns.provider == DnsProvider::None);
+    let records = if are_records_in_place(by_hand, ground, status) {
+        None
+    } else if by_hand && status.dns_records.is_empty() {
+        Some(left(memory.records_due)?)
+    } else {
+        return None;
+    };
+    let progress = (!is_ready).then_some(PROGRESS);
+    Some(Rest {
+        ready: is_ready,
+        after: [certificate, records, progress].into_iter().flatten().min(),
+    })
+}
+
+/// Whether CloudFront has what it should, or drift is left as it is.
+fn is_synced(ground: &Ground, status: &DistributionTenantStatus) -> bool {
+    let kinds = [conditions::SYNCED, conditions::CERTIFICATE_READY];
+    let are_current = kinds.into_iter().all(|kind| {
+        let told = find(&status.conditions, kind);
+        told.is_some_and(|told| told.observed_generation == ground.generation)
+    });
+    let synced = if status.drift_detected == Some(true) {
+        ground.drift != DriftPolicy::Enforce
+    } else {
+        is_true(&status.conditions, conditions::SYNCED)
+    };
+    are_current && synced
+}
+
+fn are_records_in_place(by_hand: bool, ground: &Ground, status: &DistributionTenantStatus) -> bool {
+    let told = find(&status.conditions, conditions::DNS_READY);
+    let mut records = status.dns_records.iter();
+    told.is_some_and(|told| told.status == "True" && told.observed_generation == ground.generation)
+        && status.dns_change_id.is_none()
+        && records.all(|one| one.state == RecordState::Applied)
+        && (by_hand || status.required_records.is_empty())
+}

@@ -1,0 +1,128 @@
+//! What conditions say of a tenant in CloudFront: each thing in one way, so that no pass rewrites
+//! what another wrote.
+
+use api::tenants::{DriftPolicy, DriftedField, names, reasons};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kernel::Reason;
+
+use super::draft::{Draft, Question};
+use super::ground::Ground;
+use crate::body::{Field, Live};
+use crate::ctx::Ctx;
+use crate::diff::{Ineffective, drift_reason};
+
+/// CloudFront is at it.
+pub(super) fn in_progress(reason: &'static str, id: &str) -> Reason {
+    let what = if reason == reasons::CREATING {
+        "tenant"
+    } else {
+        "a change of tenant"
+    };
+    Reason::new(reason, format!("CloudFront is deploying {what} {id}"))
+}
+
+pub(super) fn in_sync() -> Reason {
+    Reason::new(reasons::IN_SYNC, "CloudFront has what the spec says")
+}
+
+pub(super) fn no_records() -> Reason {
+    let message = "the spec asks for no DNS records";
+    Reason::new(reasons::DNS_NOT_CONFIGURED, message)
+}
+
+/// Says that CloudFront took an Update, and what came of it.
+pub(super) fn updated(id: &str, ineffective: Option<&Ineffective>, draft: &mut Draft) {
+    draft.no(Question::Ready, in_progress(reasons::DEPLOYING, id));
+    match ineffective {
+        Some(ineffective) => draft.no(Question::Synced, ineffective.reason()),
+        None => draft.yes(Question::Synced, in_progress(reasons::UPDATE_PENDING, id)),
+    }
+}
+
+/// Says whether the tenant is deployed.
+pub(super) fn deployed(live: &Live, ineffective: Option<&Ineffective>, draft: &mut Draft) {
+    let id = &live.summary.id;
+    let is_deployed = live.summary.is_deployed();
+    if is_deployed {
+        let message = if live.summary.enabled {
+            format!("{id} is deployed and serves its domains")
+        } else {
+            format!("{id} is deployed and switched off: it serves nothing")
+        };
+        draft.yes(Question::Ready, Reason::new(reasons::DEPLOYED, message));
+    } else {
+        let is_new = draft.says(Question::Ready, reasons::CREATING);
+        let reason = if is_new {
+            reasons::CREATING
+        } else {
+            reasons::DEPLOYING
+        };
+        draft.no(Question::Ready, in_progress(reason, id));
+    }
+    let was_in_sync = draft.says(Question::Synced, reasons::IN_SYNC);
+    match ineffective {
+        Some(ineffective) => draft.no(Question::Synced, ineffective.reason()),
+        None if is_deployed || was_in_sync => draft.yes(Question::Synced, in_sync()),
+        None => draft.yes(Question::Synced, in_progress(reasons::UPDATE_PENDING, id)),
+    }
+}
+
+/// Whose part of `status.drift` a pass has found out about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Part {
+    Tenant,
+    Records,
+}
+
+impl Part {
+    /// How many fields of it the status has room for.
+    fn room(self) -> usize {
+        match self {
+            Self::Tenant => Field::ALL.len(),
+            Self::Records => names::DRIFT_CAP - Field::ALL.len(),
+        }
+    }
+
+    fn has(self, field: &DriftedField) -> bool {
+        let is_tenants = Field::named(&field.field).is_some();
+        is_tenants == (self == Self::Tenant)
+    }
+}
+
+/// Says what others changed and is left so; the other part stays as it is known.
+pub(super) fn drift(
+    part: Part,
+    mut found: Vec<DriftedField>,
+    ground: &Ground,
+    ctx: &Ctx,
+    draft: &mut Draft,
+) {
+    found.truncate(part.room());
+    let known = std::mem::take(&mut draft.status.drift);
+    let (before, other): (Vec<_>, Vec<_>) = known.into_iter().partition(|one| part.has(one));
+    if !found.is_empty() && found != before {
+        ctx.metrics.drifted();
+    }
+    let all = match part {
+        Part::Tenant => [found, other].concat(),
+        Part::Records => [other, found].concat(),
+    };
+    if ground.drift == DriftPolicy::Report && !all.is_empty() {
+        draft.no(Question::Synced, drift_reason(&all, ground.drift));
+    }
+    set_drift(!all.is_empty(), ctx, draft);
+    draft.status.drift = all;
+}
+
+/// Others' changes were undone just now.
+pub(super) fn corrected(ctx: &Ctx, draft: &mut Draft) {
+    draft.status.drift.clear();
+    set_drift(false, ctx, draft);
+}
+
+fn set_drift(detected: bool, ctx: &Ctx, draft: &mut Draft) {
+    if draft.status.drift_detected.unwrap_or_default() != detected {
+        draft.status.drift_detected = Some(detected);
+        draft.status.last_drift_check_time = Some(Time(ctx.now()));
+    }
+}

@@ -1,0 +1,70 @@
+//! Where a tenant's records have to point.
+
+use api::tenants::DistributionTenantStatus;
+use aws::Asker;
+use engine::Pass;
+
+use super::draft::Draft;
+use super::ground::Ground;
+use super::stop::{Stop, failed};
+use crate::ctx::Ctx;
+use crate::dns::Target;
+use crate::failure::Way;
+
+/// Where they have to; ends the pass if that cannot be told.
+pub(super) async fn target(
+    ground: &Ground,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Option<Target>, Stop> {
+    let found = found(ground, &draft.status, asker, ctx).await;
+    found.map_err(|error| failed(error, Way::Target, draft, ctx, pass))
+}
+
+/// The entrance of the group the spec names, else of the one the tenant has, else of the account's
+/// default group; none while that does not exist.
+pub(super) async fn found(
+    ground: &Ground,
+    status: &DistributionTenantStatus,
+    asker: &Asker,
+    ctx: &Ctx,
+) -> Result<Option<Target>, aws::Error> {
+    if let Some(referred) = &ground.referred {
+        return Ok(Some(referred.target.clone()));
+    }
+    let own = ctx.own().await;
+    let named = ground.declared.connection_group_id.as_ref();
+    // A group that the spec no longer names is left: the tenant goes to the default one.
+    let given = status.last_applied.as_ref();
+    let given = given.and_then(|body| body.connection_group_id.as_ref());
+    let live = status.connection_group_id.as_ref();
+    let live = live.filter(|_| given.is_none());
+    let id = match named.or(live) {
+        Some(id) => id.clone(),
+        None => match ctx.outside.default_group(own, asker).await? {
+            Some(group) => group.id,
+            None => return Ok(None),
+        },
+    };
+    let group = ctx.outside.group(own, asker, &id).await?;
+    Ok(Some(Target {
+        endpoint: group.routing_endpoint.clone(),
+        ipv6: group.body.ipv6_enabled,
+    }))
+}
+
+/// The id of the account's default group.
+pub(super) async fn default_group(
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Option<String>, Stop> {
+    let own = ctx.own().await;
+    match ctx.outside.default_group(own, asker).await {
+        Ok(group) => Ok(group.map(|group| group.id)),
+        Err(error) => Err(failed(error, Way::Target, draft, ctx, pass)),
+    }
+}

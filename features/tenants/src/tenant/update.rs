@@ -1,0 +1,238 @@
+//! The Update of a tenant: checked, its records first, sent once, and what came of it.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use api::tenants::{events, reasons};
+use aws::Fault;
+use engine::{Note, Pass, kill_point};
+use kernel::Reason;
+
+use super::create::{PROGRESS, way};
+use super::draft::{Draft, Question};
+use super::ground::Ground;
+use super::keep::{Look, served};
+use super::stop::{Stop, count, failed};
+use super::validate::{Candidate, validate};
+use super::{dns, facts, say, target};
+use crate::body::Live;
+use crate::certificate;
+use crate::ctx::Ctx;
+use crate::diff::{self, Ineffective, Last, Plan, Update};
+use crate::failure::Missing;
+use crate::live::sent;
+use crate::memory::Accepted;
+
+/// What became of the Update that a plan asks for.
+pub(super) enum Sent {
+    /// None was due.
+    Nothing,
+    /// CloudFront took it; this is how it is now.
+    Accepted(Box<Live>),
+    /// The same had no effect a while ago.
+    HeldBack(Box<Ineffective>),
+    /// Records come first.
+    Waits(Duration),
+    /// It changed meanwhile, or nobody knows what became of the write.
+    Unknown(aws::Error),
+}
+
+/// Sends the Update that `plan` asks for, if its time has come.
+pub(super) async fn update(
+    look: &Look<'_>,
+    plan: &Plan,
+    last: &Last,
+    live: &Live,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<Sent, Stop> {
+    let Look {
+        object,
+        ground,
+        asker,
+        ..
+    } = *look;
+    let Some(update) = &plan.update else {
+        return Ok(Sent::Nothing);
+    };
+    let known = ctx.memory.of(&ground.key).ineffective;
+    if let Some(known) = known.filter(|one| one.holds_back(&update.body, ctx.now())) {
+        return Ok(Sent::HeldBack(Box::new(known)));
+    }
+    if plan.changes.iter().any(diff::FieldChange::is_edit) {
+        let candidate = Candidate {
+            desired: &update.body,
+            last: Some(&last.body),
+        };
+        validate(object, ground, &candidate, asker, ctx, draft, pass).await?;
+        let there = live.body().domains;
+        let added: BTreeSet<_> = update.body.domains.difference(&there).cloned().collect();
+        if let Some(wait) = added_records(look, &added, live, ctx, draft, pass).await? {
+            return Ok(Sent::Waits(wait));
+        }
+    }
+    send(look, update, live, plan, ctx, draft, pass).await
+}
+
+/// Records of added names come first: when to look again, if they are not there yet.
+async fn added_records(
+    look: &Look<'_>,
+    added: &BTreeSet<String>,
+    live: &Live,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<Option<Duration>, Stop> {
+    let Look {
+        object,
+        ground,
+        asker,
+        ..
+    } = *look;
+    if added.is_empty() || dns::route53(object).is_none() {
+        return Ok(None);
+    }
+    draft.held_up = true;
+    let target = target::target(ground, asker, ctx, draft, pass).await?;
+    let served = served(live);
+    let course = dns::Course {
+        target: target.as_ref(),
+        only: Some(added), // the others follow once CloudFront has taken the change
+    };
+    let reached = dns::advance(object, ground, course, &served, ctx, draft, pass).await?;
+    if reached.again {
+        return Err(Stop::Again);
+    }
+    if added.is_subset(&reached.insync) {
+        draft.held_up = false;
+        return Ok(None);
+    }
+    let message = "the change waits for the DNS records of added domains";
+    draft.no_yet(Question::Ready, Reason::new(reasons::DEPLOYING, message));
+    Ok(Some(reached.wait.unwrap_or(PROGRESS)))
+}
+
+async fn send(
+    look: &Look<'_>,
+    update: &Update,
+    live: &Live,
+    plan: &Plan,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Sent, Stop> {
+    let Look {
+        object,
+        ground,
+        asker,
+        ..
+    } = *look;
+    let on_way = way(object, Missing::Distribution);
+    let cloudfront = ctx.own().await.cloudfront(asker);
+    let (id, etag) = (&live.summary.id, &live.summary.etag);
+    let body = sent(&update.body, update.request.as_ref());
+    kill_point("tenants-before-update");
+    let answer = cloudfront.update_tenant(id, etag, &body).await;
+    kill_point("tenants-after-update");
+    let now = match answer {
+        Ok(tenant) => Live::from(tenant),
+        Err(error) if error.may_have_happened() => {
+            count(&error, on_way, ctx);
+            return Ok(Sent::Unknown(error));
+        }
+        // The tenant itself may be what is not found.
+        Err(error) if matches!(error.fault(), Fault::Stale | Fault::EntityMissing) => {
+            return Ok(Sent::Unknown(error));
+        }
+        Err(error) => return Err(failed(error, on_way, draft, ctx, pass)),
+    };
+    draft.acted = true;
+    let ineffective = remember(update, plan, &now, ground, ctx);
+    ctx.memory.note(&ground.key, |memory| {
+        memory.replaced = Some(etag.clone());
+    });
+    facts::note(&mut draft.status, &now.summary);
+    record(ground, plan, draft);
+    told(update, plan, &now, ctx, draft);
+    say::updated(id, ineffective.as_ref(), draft);
+    Ok(Sent::Accepted(Box::new(now)))
+}
+
+/// Keeps what was sent, to see what comes of it; gives what had no effect.
+fn remember(
+    update: &Update,
+    plan: &Plan,
+    now: &Live,
+    ground: &Ground,
+    ctx: &Ctx,
+) -> Option<Ineffective> {
+    let asked = plan.record.managed_certificate_request.is_some();
+    let (shown, clock) = (now.body(), &ctx.deck.clock);
+    ctx.memory.note(&ground.key, |memory| {
+        let before = memory.ineffective.as_ref();
+        let ineffective = Ineffective::next(before, &update.body, &shown, asked, ctx.now());
+        memory.sent = ineffective.is_none().then(|| Accepted {
+            body: update.body.clone(),
+            etag: now.summary.etag.clone(),
+        });
+        if update.request.is_some() {
+            memory.certificate_polls = 0;
+            memory.certificate_due = Some(clock.elapsed() + certificate::FIRST_LOOK);
+        }
+        memory.ineffective.clone_from(&ineffective);
+        ineffective
+    })
+}
+
+/// An Update that CloudFront took, as a read of the version it made shows it: what had no effect.
+pub(super) fn effect(live: &Live, asked: bool, ground: &Ground, ctx: &Ctx) -> Option<Ineffective> {
+    ctx.memory.note(&ground.key, |memory| {
+        let sent = memory.sent.take_if(|sent| sent.etag == live.summary.etag);
+        if let Some(Accepted { body, .. }) = sent {
+            let before = memory.ineffective.as_ref();
+            memory.ineffective = Ineffective::next(before, &body, &live.body(), asked, ctx.now());
+        }
+        memory.ineffective.clone()
+    })
+}
+
+/// Tells of an Update that was taken.
+fn told(update: &Update, plan: &Plan, now: &Live, ctx: &Ctx, draft: &mut Draft) {
+    let fields = |drift: bool| {
+        let changes = plan.changes.iter();
+        let changes = changes.filter(|one| if drift { one.is_drift() } else { one.is_edit() });
+        let words: Vec<_> = changes.map(|one| one.field.word()).collect();
+        words.join(", ")
+    };
+    let id = &now.summary.id;
+    if update.cause.corrects() {
+        if draft.status.drift != plan.drift() {
+            ctx.metrics.drifted();
+        }
+        let message = format!("changed in AWS and put right in {id}: {}", fields(true));
+        draft.note(Note::warning(events::DRIFT_CORRECTED, message));
+        say::corrected(ctx, draft);
+    }
+    let attaches = plan.certificate_in_use != now.summary.certificate_arn;
+    let managed = plan.record.managed_certificate_request.is_some();
+    if attaches && managed {
+        let arn = now.summary.certificate_arn.as_deref().unwrap_or_default();
+        let message = format!("the managed certificate {arn} is attached to {id}");
+        draft.note(Note::normal(events::CERTIFICATE_ATTACHING, message));
+    }
+    draft.status.certificate_arn = plan.in_use_after(&now.body());
+    let edits = fields(false);
+    if !edits.is_empty() {
+        let message = format!("CloudFront took the change of {id}: {edits}");
+        draft.note(Note::normal(events::UPDATED, message));
+    }
+}
+
+/// Puts down what CloudFront has from us. Tags follow when they are written.
+pub(super) fn record(ground: &Ground, plan: &Plan, draft: &mut Draft) {
+    let status = &mut draft.status;
+    status.last_applied = Some(plan.record.clone());
+    status.observed_generation = ground.generation;
+    status.certificate_arn.clone_from(&plan.certificate_in_use);
+}

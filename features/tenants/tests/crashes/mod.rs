@@ -1,0 +1,103 @@
+//! The operator dies where a story says, and lives again.
+#![allow(dead_code)] // each file uses its part
+
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+use api::tenants::DistributionTenant;
+use http::Method;
+use kube::Resource;
+use testkit::Result;
+use testkit::fault_proxy::{FaultProxy, Listen, Rule, Upstream};
+
+use crate::stories::Site;
+
+/// SIGABRT, by which a kill point ends the process, and SIGKILL, by which a story does.
+const DEATHS: [i32; 2] = [6, 9];
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// When the operator dies, seen from one of its writes to the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum When {
+    /// The API server never hears of it.
+    Before,
+    /// The operator never hears that it is done.
+    After,
+}
+
+/// Where the operator dies.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum At {
+    /// At a kill point, the n-th time it comes there: `name#n`.
+    Point(&'static str),
+    /// At its first write of the tenant acme itself, that is of its finalizer.
+    Object(When),
+    /// At this write of its status, from 1.
+    Status(When, u64),
+}
+
+impl Site {
+    /// Puts an operator in place of the running one that dies there.
+    pub(crate) async fn doom(&self, at: At) -> Result<()> {
+        match at {
+            At::Point(point) => {
+                let point = Some(point.to_owned());
+                self.start_with(|options| options.kill_point = point).await
+            }
+            At::Object(when) => self.doom_by(when, "acme", 1).await,
+            At::Status(when, nth) => self.doom_by(when, "acme/status", nth).await,
+        }
+    }
+
+    /// Waits until it has died.
+    pub(crate) async fn died(&self) -> Result<()> {
+        let status = self.world.operator().ended(PATIENCE).await?;
+        let signal = status.signal();
+        assert!(signal.is_some_and(|one| DEATHS.contains(&one)), "{status}");
+        Ok(())
+    }
+
+    /// Waits until it has died, and starts it again as one that lives.
+    pub(crate) async fn revive(&self) -> Result<()> {
+        self.died().await?;
+        self.start().await
+    }
+
+    /// The same at its `nth` write of this below the story's tenants: a proxy before the API server
+    /// knows what the operator writes.
+    async fn doom_by(&self, when: When, what: &str, nth: u64) -> Result<()> {
+        let plane = self.world.control_plane();
+        let upstream = Upstream {
+            url: plane.url(),
+            ca_pem: Some(plane.ca_pem().to_owned()),
+        };
+        // It stays to the end, as the watches through it do.
+        let proxy = Box::leak(Box::new(FaultProxy::start(upstream, Listen::Http).await?));
+        let path = DistributionTenant::url_path(&(), Some(self.name()));
+        let rule = Rule::on(Method::PATCH, &format!("{path}/{what}"));
+        let rule = rule.after(nth - 1).times(1);
+        let world = self.world;
+        let kill = move || world.operator().kill();
+        proxy.rule(match when {
+            // What arrives is empty, and refused.
+            When::Before => rule.rewrite_request(move |body| {
+                kill();
+                body.slice(..0)
+            }),
+            When::After => rule.rewrite_body(move |answer| {
+                kill();
+                answer
+            }),
+        });
+
+        let direct = std::fs::read_to_string(self.kubeconfig())?;
+        let text = direct.replace(&plane.url(), proxy.url());
+        let behind = plane.scratch().write("behind.kubeconfig", text)?;
+        self.start_with(|options| {
+            options.kubeconfig = behind;
+            // Dying before it is ready is no failure then.
+            options.kill_point = Some("by hand".to_owned());
+        })
+        .await
+    }
+}

@@ -1,0 +1,311 @@
+//! Where the stories of this feature happen: one cluster a file, and AWS made anew for each story.
+//!
+//! ```text
+//! World: control plane, operator                                           (one a file)
+//!   └─ Site: AWS as below, an operator that was just started, a namespace  (one a story)
+//!
+//! AWS: distribution E1, for tenants only, certificate *.example.com
+//!      connection group cg0, the default one, endpoint d0
+//!      hosted zone Z1, example.com
+//! ```
+//! The operator sees one AWS, and the oracle watches all of it: the stories of a file are told one
+//! after another. At the end of each, nothing may be broken and nothing left over.
+#![allow(dead_code)] // each file uses its part
+
+pub(crate) mod calls;
+pub(crate) mod cloud;
+pub(crate) mod objects;
+pub(crate) mod zone;
+
+use std::cell::{Cell, RefCell};
+use std::ops::Deref;
+use std::path::PathBuf;
+use std::sync::LazyLock;
+use std::time::Duration;
+
+use api::tenants::{ConnectionGroup, DistributionTenant, Invalidation, TenantPolicy, TenantSource};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::api::events::v1::Event;
+use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
+use kube::{Client, Resource, ResourceExt};
+use serde_json::{Value, json};
+use testkit::{Aws, Entry, Operator, OperatorOptions, Result, Story, World, eventually};
+use tokio::runtime::Runtime;
+use tokio::sync::{Mutex, OnceCell};
+
+/// What a story's world is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Plan {
+    /// Time runs this many times as fast, for the operator as for AWS.
+    pub(crate) pace: u32,
+    /// Flags of the operator.
+    pub(crate) args: &'static [&'static str],
+}
+
+/// A minute passes in a second, and tenants are compared with AWS twice a minute.
+pub(crate) const USUAL: Plan = Plan {
+    pace: 60,
+    args: &["--tenants-sweep-interval=30s"],
+};
+
+/// Tells a story in the one world of its file.
+///
+/// All stories of a file run on one runtime: the connections of the world's clients belong to it.
+pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&Site) -> Result<()>) -> Result<()> {
+    static RUNTIME: LazyLock<Runtime> =
+        LazyLock::new(|| Runtime::new().expect("a runtime can be had"));
+    static WORLD: OnceCell<World> = OnceCell::const_new();
+    static TURN: Mutex<()> = Mutex::const_new(());
+    RUNTIME.block_on(async {
+        let _turn = TURN.lock().await;
+        let world = WORLD.get_or_try_init(|| begun(plan)).await?;
+        let site = Site::open(world, plan).await?;
+        story(&site).await?;
+        site.close().await
+    })
+}
+
+async fn begun(plan: Plan) -> Result<World> {
+    let world = World::new().feature("tenants").time(plan.pace);
+    let world = plan.args.iter().fold(world, |world, arg| world.arg(*arg));
+    world.start().await
+}
+
+/// Where a story happens. What a [`Story`] can do in its namespace, it can.
+pub(crate) struct Site {
+    pub(crate) world: &'static World,
+    pub(crate) aws: Aws,
+    team: Story,
+    plan: Plan,
+    /// The cluster's id, as markers name it.
+    pub(crate) cluster: String,
+    /// The version of the cluster when the story began.
+    began: String,
+    /// What is meant to stay in AWS without an object.
+    retained: RefCell<Vec<String>>,
+    /// Whether the story came to its end.
+    ended: Cell<bool>,
+}
+
+impl Deref for Site {
+    type Target = Story;
+
+    fn deref(&self) -> &Story {
+        &self.team
+    }
+}
+
+impl Site {
+    async fn open(world: &'static World, plan: Plan) -> Result<Self> {
+        world.operator().kill();
+        let client = world.control_plane().admin();
+        clear(&client).await?;
+        let aws = Aws::start().await?;
+        cloud::furnish(&aws)?;
+        let namespaces = Api::<Namespace>::all(client.clone());
+        let system = namespaces.get("kube-system").await?;
+        let team = world.namespace("web").await?;
+        let tenants = Api::<DistributionTenant>::namespaced(client, team.name());
+        let none = tenants.list(&ListParams::default()).await?;
+        let site = Self {
+            world,
+            aws,
+            team,
+            plan,
+            cluster: system.uid().expect("what is stored has a UID"),
+            began: none.metadata.resource_version.unwrap_or_default(),
+            retained: RefCell::default(),
+            ended: Cell::new(false),
+        };
+        site.start().await?;
+        Ok(site)
+    }
+
+    /// Nothing was done that may never be done, and nothing is left that nobody declares.
+    async fn close(&self) -> Result<()> {
+        let broken = self.violations()?;
+        assert!(broken.is_empty(), "the oracle saw: {broken:#?}");
+        let leaks = self.leaks().await?;
+        assert!(leaks.is_empty(), "left over in AWS: {leaks:#?}");
+        self.ended.set(true);
+        Ok(())
+    }
+
+    /// Starts the operator anew, dead or alive, as the plan has it.
+    pub(crate) async fn start(&self) -> Result<()> {
+        self.start_with(|_| ()).await
+    }
+
+    /// The same with `change`d options.
+    pub(crate) async fn start_with(&self, change: impl FnOnce(&mut OperatorOptions)) -> Result<()> {
+        let operator = self.world.operator();
+        operator.kill();
+        self.bury().await?;
+        // One that knows nothing of what was sent before may send it again.
+        self.oracle(json!({"clusters": [self.cluster]}))?;
+        self.runs_at(self.plan.pace)?;
+        let usual = self.options();
+        let started = operator.restart(|options| {
+            *options = usual;
+            change(options);
+        });
+        started.await
+    }
+
+    /// What an operator of the plan is started with.
+    fn options(&self) -> OperatorOptions {
+        let Plan { pace, args } = self.plan;
+        let env = self.aws.env();
+        OperatorOptions {
+            kubeconfig: self.kubeconfig(),
+            features: vec!["tenants".to_owned()],
+            lease_namespace: self.world.operator_namespace().to_owned(),
+            time_factor: Some(pace),
+            args: args.iter().map(|arg| (*arg).to_owned()).collect(),
+            env: env.map(|(name, value)| (name.to_owned(), value)).into(),
+            ..OperatorOptions::default()
+        }
+    }
+
+    /// One more replica of the operator.
+    pub(crate) async fn replica(&self, name: &str) -> Result<Operator> {
+        let name = format!("{}-{name}", self.world.operator_namespace());
+        let scratch = self.world.control_plane().scratch();
+        Operator::start(&name, scratch, self.options()).await
+    }
+
+    /// Lets the operator end as a pod does.
+    pub(crate) async fn stop(&self) -> Result<()> {
+        let ended = self.world.operator().terminate(Duration::from_secs(30));
+        ended.await.map(drop)
+    }
+
+    /// Ends a dead operator's leadership at once, so that a story need not wait until it runs out.
+    pub(crate) async fn bury(&self) -> Result<()> {
+        let client = self.world.control_plane().admin();
+        let leases = Api::<Lease>::namespaced(client, self.world.operator_namespace());
+        let (how, all) = (DeleteParams::default(), ListParams::default());
+        leases.delete_collection(&how, &all).await?;
+        Ok(())
+    }
+
+    /// How the operator reaches the API server when nothing is between.
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        let file = format!("{}-pontoon.kubeconfig", self.world.operator_namespace());
+        self.world.control_plane().scratch().path().join(file)
+    }
+
+    /// One more namespace.
+    pub(crate) async fn namespace(&self, name: &str) -> Result<Story> {
+        self.world.namespace(name).await
+    }
+
+    /// What is not in a namespace.
+    pub(crate) fn cluster_wide(&self) -> Story {
+        self.world.cluster()
+    }
+
+    /// This is meant to stay in AWS without an object: ids, names, names of records.
+    pub(crate) fn retains(&self, names: &[&str]) {
+        let names = names.iter().map(|name| (*name).to_owned());
+        self.retained.borrow_mut().extend(names);
+    }
+
+    /// The operator's count of something of the predecessor's; 0 when there is none.
+    pub(crate) async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Result<u64> {
+        let name = format!("cloudfront_tenant_operator_{name}");
+        let value = self.world.operator().metric(&name, labels).await?;
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count is a whole number"
+        )]
+        Ok(value.round() as u64)
+    }
+
+    /// How often AWS's errors of this type were counted.
+    pub(crate) async fn errors(&self, error_type: &str) -> Result<u64> {
+        self.metric("reconcile_errors_total", &[("error_type", error_type)])
+            .await
+    }
+
+    /// Nothing is written, in AWS or here, while all tenants are compared with AWS this often.
+    pub(crate) async fn stays_quiet(&self, sweeps: usize) -> Result<()> {
+        // What the last write asked for is over after one more look.
+        self.sweeps(1).await?;
+        let mark = self.world.mark();
+        self.oracle(json!({"steady": true}))?;
+        self.sweeps(sweeps).await?;
+        self.oracle(json!({"steady": false}))?;
+        let writes = self.world.writes_since(mark).await?;
+        assert_eq!(writes, Vec::<Entry>::new());
+        Ok(())
+    }
+
+    async fn leaks(&self) -> Result<Vec<Value>> {
+        let client = self.client();
+        let tenants = Api::<DistributionTenant>::all(client.clone());
+        let tenants = tenants.list(&ListParams::default()).await?;
+        let key = |one: &DistributionTenant| {
+            let namespace = one.namespace().unwrap_or_default();
+            format!("{namespace}/{}", one.name_any())
+        };
+        let groups = Api::<ConnectionGroup>::all(client);
+        let groups = groups.list(&ListParams::default()).await?;
+        self.left(&json!({
+            "objects": tenants.iter().map(key).collect::<Vec<_>>(),
+            "groups": groups.iter().map(ResourceExt::name_any).collect::<Vec<_>>(),
+            "retained": *self.retained.borrow(),
+        }))
+    }
+}
+
+/// A story that went wrong shows what was asked of AWS.
+impl Drop for Site {
+    fn drop(&mut self) {
+        if !self.ended.get() {
+            eprintln!("--- what AWS was asked ---\n{}", self.told());
+        }
+    }
+}
+
+/// Takes the objects of the story before out of the cluster, while no operator runs.
+async fn clear(client: &Client) -> Result<()> {
+    remove::<TenantSource>(client).await?;
+    remove::<Invalidation>(client).await?;
+    remove::<DistributionTenant>(client).await?;
+    remove::<ConnectionGroup>(client).await?;
+    remove::<TenantPolicy>(client).await?;
+    // Events about cluster-scoped objects lie in `default`.
+    let events = Api::<Event>::namespaced(client.clone(), "default");
+    let (how, all) = (DeleteParams::default(), ListParams::default());
+    events.delete_collection(&how, &all).await?;
+    Ok(())
+}
+
+async fn remove<K: Resource<DynamicType = ()>>(client: &Client) -> Result<()> {
+    let kind = ApiResource::erase::<K>(&());
+    let all = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    // A definition that was put in place just now is not served at once.
+    let what = format!("{} are served", kind.plural);
+    let objects = eventually(&what, async || {
+        match all.list(&ListParams::default()).await {
+            Err(kube::Error::Api(refused)) if refused.code == 429 => Ok(None),
+            answer => Ok(Some(answer?)),
+        }
+    });
+    for object in objects.await? {
+        let name = object.name_any();
+        let api = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &kind),
+            None => all.clone(),
+        };
+        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        api.patch(&name, &PatchParams::default(), &free).await?;
+        if object.metadata.deletion_timestamp.is_none() {
+            api.delete(&name, &DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
+}

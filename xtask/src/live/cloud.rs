@@ -1,0 +1,53 @@
+//! What the emulated AWS holds before anything is declared: the ground of `examples/tenants`, which
+//! elsewhere a platform team makes.
+
+use http::Method;
+use serde_json::json;
+use testkit::Aws;
+
+use crate::verdict::{Error, While};
+
+/// The account that the settings of a world speak for.
+pub(crate) const ACCOUNT: &str = "000000000000";
+const CERTIFICATE: &str = "arn:aws:acm:us-east-1:000000000000:certificate/sites";
+
+/// Puts a distribution for tenants, its certificate and a hosted zone there.
+pub(crate) fn furnish(aws: &Aws) -> Result<(), Error> {
+    let certificate = json!({"arn": CERTIFICATE, "names": ["*.sites.example.com"]});
+    let zone = json!({"id": "Z0SITES", "name": "sites.example.com"});
+    let distribution = json!({
+        "id": "ESITES",
+        "certificate": CERTIFICATE,
+        "parameters": [{"name": "theme", "required": true}],
+    });
+    let seeds = [
+        json!({"service": "acm", "certificate": certificate}),
+        json!({"service": "route53", "zone": zone}),
+        json!({"service": "cloudfront", "distribution": distribution}),
+    ];
+    for seed in seeds {
+        aws.control(Method::POST, "mutate", seed)
+            .doing("furnishing the AWS emulator")?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Method;
+    use serde_json::Value;
+    use testkit::Aws;
+
+    use super::{ACCOUNT, furnish};
+
+    #[tokio::test]
+    async fn the_emulator_takes_what_the_examples_stand_on() {
+        let aws = Aws::start().await.unwrap();
+        furnish(&aws).unwrap();
+        let state = aws.control(Method::GET, "state", Value::Null).unwrap();
+        let cloudfront = &state["cloudfront"][ACCOUNT];
+        assert_eq!(cloudfront["distributions"][0]["id"], "ESITES");
+        assert_eq!(cloudfront["groups"][0]["isDefault"], true);
+        assert_eq!(state["route53"]["zones"][0]["id"], "Z0SITES");
+    }
+}
