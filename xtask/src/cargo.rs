@@ -19,6 +19,8 @@ pub(crate) fn root() -> &'static Path {
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root()).stdin(Stdio::null());
+    // Tests run with it, and some crates are built anew, with all that needs them, if it changes.
+    cargo.env_remove("RUSTC_BOOTSTRAP");
     cargo
 }
 

@@ -31,9 +31,25 @@ const LOOKS: Backoff = Backoff {
 
 /// How long after a request CloudFront is first asked what became of it.
 pub(crate) const FIRST_LOOK: Duration = LOOKS.first;
+/// The same for one that went out again because CloudFront knew nothing of it: 5 min, doubling to
+/// 1 h.
+const AGAIN: Backoff = Backoff {
+    first: Duration::from_secs(5 * 60),
+    cap: Duration::from_secs(60 * 60),
+    jitter: 0.0,
+};
 
 const ISSUED: &str = "issued";
 const PENDING: &str = "pending-validation";
+
+/// How long after a request that went out again so often CloudFront is asked.
+pub(crate) fn next_look(resent: u32) -> Duration {
+    if resent == 0 {
+        FIRST_LOOK
+    } else {
+        AGAIN.delay(resent, 0.5)
+    }
+}
 
 /// What CloudFront tells of a managed certificate.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

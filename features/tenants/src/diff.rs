@@ -135,6 +135,25 @@ impl Plan {
         drifted.map(FieldChange::drifted).collect()
     }
 
+    /// What others changed and the Update left so, as `shown` is what came of it.
+    pub(crate) fn drift_left(&self, shown: &Body) -> Vec<DriftedField> {
+        let ours = Body::from(&self.record);
+        let drifted = self.changes.iter().filter(|change| change.is_drift());
+        let left = drifted.filter_map(|FieldChange { field, .. }| {
+            let (want, live) = (field.of(&ours), field.of(shown));
+            if want == live {
+                return None;
+            }
+            let (want, live) = side_by_side(Some(&want), Some(&live));
+            Some(DriftedField {
+                field: field.word().to_owned(),
+                want,
+                live,
+            })
+        });
+        left.collect()
+    }
+
     /// What `status.certificateArn` becomes once the Update was answered by `shown`: drift that it
     /// only carried along is still not ours.
     pub(crate) fn in_use_after(&self, shown: &Body) -> Option<String> {

@@ -8,7 +8,7 @@ use kernel::ObjectKey;
 use parking_lot::Mutex;
 
 use crate::body::{Body, Summary};
-use crate::diff::Ineffective;
+use crate::diff::{Ineffective, Plan};
 use crate::trouble::Trouble;
 
 /// What is known of one tenant. Times are the engine's clock's.
@@ -24,12 +24,18 @@ pub(crate) struct Memory {
     pub(crate) asked: Option<Duration>,
     /// When CloudFront made it for us.
     pub(crate) made: Option<Duration>,
+    /// What a Create was refused with while an older one may still come to light.
+    pub(crate) refused: Option<aws::Error>,
     /// That every Create since the first was answered; not known after a restart.
     pub(crate) answered: bool,
     /// When it was first found missing.
     pub(crate) missed: Option<Duration>,
     /// The version that our last write replaced: a read that shows it is behind.
     pub(crate) replaced: Option<String>,
+    /// An Update without an answer, until a new version shows what became of it.
+    pub(crate) unheard: Option<Unheard>,
+    /// When others' changes were last undone.
+    pub(crate) corrected: Option<Duration>,
     /// The last Update, until a read shows what came of it.
     pub(crate) sent: Option<Accepted>,
     /// An Update that had no effect.
@@ -37,6 +43,8 @@ pub(crate) struct Memory {
     /// How often its certificate was looked at without news, and when it is next.
     pub(crate) certificate_polls: u32,
     pub(crate) certificate_due: Option<Duration>,
+    /// How often its request was sent again because CloudFront knew nothing of it.
+    pub(crate) resent: u32,
     /// The same of records that somebody else makes.
     pub(crate) record_polls: u32,
     pub(crate) records_due: Option<Duration>,
@@ -50,6 +58,15 @@ pub(crate) struct Memory {
     pub(crate) dns_trouble: Trouble,
     /// Who wants something that this one has.
     waiters: BTreeSet<ObjectKey>,
+}
+
+/// An Update that may have been taken.
+#[derive(Debug, Clone)]
+pub(crate) struct Unheard {
+    /// The version it was for.
+    pub(crate) etag: String,
+    pub(crate) generation: Option<i64>,
+    pub(crate) plan: Plan,
 }
 
 /// An Update that CloudFront accepted.
@@ -91,6 +108,17 @@ impl Memories {
         memory
             .map(|memory| std::mem::take(&mut memory.waiters))
             .unwrap_or_default()
+    }
+
+    /// The tenant is gone, and another is made: who waits for the object waits on.
+    pub(crate) fn begin_anew(&self, key: &ObjectKey) {
+        self.note(key, |memory| {
+            let waiters = std::mem::take(&mut memory.waiters);
+            *memory = Memory {
+                waiters,
+                ..Memory::default()
+            };
+        });
     }
 
     /// The object is gone.

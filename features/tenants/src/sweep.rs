@@ -15,6 +15,7 @@ use std::time::Duration;
 use api::tenants::{DistributionTenant, DistributionTenantStatus, conditions, reasons};
 use aws::{Asker, Priority};
 use engine::{Index, Kind, Stored};
+use futures::future::join_all;
 use kernel::{ObjectKey, find, spread};
 use parking_lot::Mutex;
 
@@ -76,9 +77,9 @@ pub(crate) async fn sweeps(ctx: Arc<Ctx>) {
             .0
             .lock()
             .retain(|one, _| in_use.contains_key(one));
-        for distribution in in_use.into_keys() {
-            look(&ctx, &distribution, Priority::Sweep).await;
-        }
+        // One that fails holds up no other.
+        let looks = in_use.keys().map(|one| look(&ctx, one, Priority::Sweep));
+        join_all(looks).await;
         pause(&ctx, ctx.settings.sweep).await;
     }
 }
@@ -87,15 +88,17 @@ pub(crate) async fn sweeps(ctx: Arc<Ctx>) {
 pub(crate) async fn polls(ctx: Arc<Ctx>) {
     loop {
         pause(&ctx, POLL).await;
-        for (distribution, tenants) in in_use(&ctx, IN_PROGRESS) {
-            if is_list_cheaper(&ctx, &distribution, tenants.len()) {
-                look(&ctx, &distribution, Priority::Poll).await;
+        let in_progress = in_use(&ctx, IN_PROGRESS);
+        let looks = in_progress.iter().map(async |(distribution, tenants)| {
+            if is_list_cheaper(&ctx, distribution, tenants.len()) {
+                look(&ctx, distribution, Priority::Poll).await;
             } else {
                 for key in tenants {
-                    doubt(&ctx, &key, None);
+                    doubt(&ctx, key, None);
                 }
             }
-        }
+        });
+        join_all(looks).await;
     }
 }
 
@@ -139,7 +142,7 @@ async fn look(ctx: &Ctx, distribution: &str, priority: Priority) {
             Ok(seen) => missing(ctx, &ours, &seen, began),
             Err(error) => {
                 tracing::warn!(distribution, %error, "tenants cannot be listed");
-                if !passes(error.fault(), LIST) {
+                if priority == Priority::Poll || !passes(error.fault(), LIST) {
                     one_by_one(ctx, distribution, priority);
                 }
                 return;

@@ -65,6 +65,46 @@ fn an_update_whose_answer_is_lost_is_looked_for_before_it_is_sent_again(
     })
 }
 
+#[rstest]
+#[case::the_answer_is_lost(None)]
+#[case::the_operator_dies(Some(Point("tenants-after-update")))]
+fn a_request_for_a_certificate_goes_out_once(#[case] at: Option<At>) -> Result<()> {
+    tell(USUAL, async |site| {
+        // Each request makes another certificate.
+        site.switch("cloudfront", json!({"certResend": "new"}))?;
+        site.makes("acme", acme()).await?;
+        match at {
+            Some(at) => site.doom(at).await?,
+            None => site.breaks_once("UpdateDistributionTenant", Fault::CutAfter)?,
+        }
+        site.edit("acme", requesting("self-hosted")).await?;
+        if at.is_some() {
+            site.revive().await?;
+        }
+        site.accepted("acme", 2).await?;
+        site.sees("acme", is("CertificateReady", "PendingValidation"))
+            .await?;
+        site.sweeps(3).await?;
+        assert_eq!(site.count("UpdateDistributionTenant")?, 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn drift_that_is_undone_unheard_is_told_and_counted_once() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.makes("acme", acme()).await?;
+        site.breaks_once("UpdateDistributionTenant", Fault::CutAfter)?;
+        site.edits_tenant("acme", json!({"enabled": false}))?;
+        site.event("acme", "DriftCorrected").await?;
+        site.ready("acme").await?;
+        site.stays_quiet(2).await?;
+        assert_eq!(site.count("UpdateDistributionTenant")?, 1);
+        assert_eq!(site.metric("drift_detected_total", &[]).await?, 1);
+        Ok(())
+    })
+}
+
 #[test]
 fn an_edit_on_top_of_one_that_a_crash_left_unrecorded_is_what_counts() -> Result<()> {
     tell(USUAL, async |site| {

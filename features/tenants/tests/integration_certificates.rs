@@ -257,3 +257,21 @@ fn a_request_that_is_taken_back_detaches_nothing() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn a_certificate_that_others_replace_is_told_also_where_drift_is_left() -> Result<()> {
+    tell(USUAL, async |site| {
+        furnish(site)?;
+        let spec = with(requested(), json!({"driftPolicy": "report"}));
+        site.makes("acme", spec).await?;
+        site.certificate_is("acme", "issued")?;
+        site.sees("acme", is("CertificateReady", "Validated"))
+            .await?;
+        site.ready("acme").await?;
+        site.edits_tenant("acme", json!({"certificate": CERTIFICATE}))?;
+        site.sees("acme", is("CertificateReady", "Attaching"))
+            .await?;
+        site.sees("acme", is("Synced", "DriftDetected")).await?;
+        Ok(())
+    })
+}

@@ -299,3 +299,21 @@ fn an_end_that_aws_fails_at_is_tried_ever_more_slowly() -> Result<()> {
         site.removes("acme").await
     })
 }
+
+#[test]
+fn a_group_that_is_gone_is_not_taken_for_the_tenant() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.seeds_group("cg1", "d1.cloudfront.net")?;
+        let spec = with(acme(), json!({"connectionGroupId": "cg1"}));
+        site.makes("acme", spec).await?;
+        site.console("cloudfront", json!({"deleteGroup": "cg1"}))?;
+        site.delete::<DistributionTenant>("acme").await?;
+        site.sees("acme", is("Ready", "InvalidSpec")).await?;
+        assert_eq!(site.live("acme")?["enabled"], true);
+        assert_eq!(site.errors("connection_group_not_found").await?, 1);
+        site.seeds_group("cg1", "d1.cloudfront.net")?;
+        site.gone::<DistributionTenant>("acme").await?;
+        assert!(site.live("acme")?.is_null());
+        Ok(())
+    })
+}

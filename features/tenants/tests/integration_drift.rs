@@ -268,6 +268,34 @@ fn an_edit_heals_no_drift_that_is_only_reported() -> Result<()> {
     })
 }
 
+/// The same with a sweep only every ten minutes.
+const RARELY: Plan = Plan {
+    args: &["--tenants-sweep-interval=10m"],
+    ..USUAL
+};
+
+#[test]
+fn one_who_changes_it_again_and_again_is_undone_once_a_sweep() -> Result<()> {
+    tell(RARELY, async |site| {
+        site.makes("acme", acme()).await?;
+        site.edits_tenant("acme", json!({"enabled": false}))?;
+        site.event("acme", "DriftCorrected").await?;
+        // Deployments are polled for twice a minute: it is seen long before the next sweep.
+        site.edits_tenant("acme", json!({"enabled": false}))?;
+        let seen = |one: &DistributionTenant| {
+            let status = one.status.as_ref();
+            status.is_some_and(|status| status.drift_detected == Some(true))
+        };
+        site.sees("acme", seen).await?;
+        let calls = site.called("UpdateDistributionTenant", 2).await?;
+        let pause = calls[1].after(&calls[0]);
+        assert!(pause >= 600, "after {pause} s");
+        site.ready("acme").await?;
+        assert_eq!(site.live("acme")?["enabled"], true);
+        Ok(())
+    })
+}
+
 #[test]
 fn an_update_without_effect_is_no_drift_and_is_sent_again_later() -> Result<()> {
     tell(USUAL, async |site| {

@@ -5,7 +5,7 @@ mod stories;
 use api::tenants::names;
 use rstest::rstest;
 use serde_json::{Value, json};
-use stories::cloud::{D0, STALE};
+use stories::cloud::{D0, DENIED, STALE};
 use stories::objects::{acme, requesting, said, serving, with, word, words};
 use stories::{USUAL, tell};
 use testkit::{Result, is};
@@ -283,6 +283,25 @@ fn a_domain_that_cannot_be_proved_yet_holds_up_the_edit_and_no_more() -> Result<
         site.accepted("acme", 2).await?;
         assert_eq!(site.domains("acme")?, BOTH);
         assert_eq!(site.errors("domain_validation_pending").await?, 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn tags_that_may_not_be_written_are_not_in_sync_until_they_may() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.makes("acme", acme()).await?;
+        site.breaks("TagResource", DENIED)?;
+        let tags = json!({"tags": [{"key": "team", "value": "shop"}]});
+        site.edit("acme", tags).await?;
+        let status = site.sees("acme", is("Synced", "AccessDenied")).await?;
+        assert_eq!(word(&status.conditions, "Ready"), "False/AccessDenied");
+        // A new process does not forget it, either.
+        site.start().await?;
+        site.mends()?;
+        site.sees("acme", is("Synced", "InSync")).await?;
+        assert_eq!(site.live("acme")?["tags"]["team"], "shop");
+        site.ready("acme").await?;
         Ok(())
     })
 }

@@ -5,8 +5,10 @@ mod stories;
 
 use api::tenants::{ConnectionGroup, ConnectionGroupStatus, DistributionTenant, names};
 use serde_json::{Value, json};
-use stories::objects::{acme, acme_with_dns, change, declare, event, said, with, word};
-use stories::zone::Zone;
+use stories::objects::{
+    acme, acme_with_dns, change, declare, event, in_z1, said, serving, with, word,
+};
+use stories::zone::{Zone, alias};
 use stories::{Site, USUAL, tell};
 use testkit::{Result, Sign, eventually, is};
 
@@ -283,6 +285,30 @@ fn a_group_that_is_busy_holds_up_no_tenant_in_it() -> Result<()> {
         assert!(!since_ready.clone().any(|word| *word == waited), "{past:?}");
         site.deploys("acme")?;
         site.ready("acme").await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn aliases_follow_when_the_group_gives_up_an_address() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.certifies(&["example.com"])?;
+        makes_edge(site, json!({})).await?;
+        let apex = with(serving(&["example.com"]), in_z1());
+        site.makes("acme", through_edge(apex)).await?;
+        let endpoint = site.status("acme").await?.dns_target.unwrap_or_default();
+        let lines = |kinds: &[&str]| -> Zone {
+            let aliases = kinds
+                .iter()
+                .map(|kind| alias("example.com", kind, &endpoint));
+            let owner = [site.owner_line("example.com", "acme")];
+            aliases.chain(owner).collect()
+        };
+        assert_eq!(site.zone("Z1")?, lines(&["A", "AAAA"]));
+        let without = json!({"spec": {"ipv6Enabled": false}});
+        change::<ConnectionGroup>(&site.cluster_wide(), "edge", &without).await?;
+        site.zone_has("Z1", lines(&["A"])).await?;
+        site.sees("acme", is("DNSReady", "DNSReady")).await?;
         Ok(())
     })
 }

@@ -369,3 +369,9 @@ proptest! {
         prop_assert!(!verdict.ready || verdict.again.is_none());
     }
 }
+
+#[test]
+fn a_request_that_went_out_again_is_given_ever_more_time() {
+    let waits: Vec<_> = (0..6).map(|sent| next_look(sent).as_secs()).collect();
+    assert_eq!(waits, [30, 300, 600, 1200, 2400, 3600]);
+}

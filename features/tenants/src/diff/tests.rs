@@ -426,3 +426,20 @@ fn drift_carried_along_does_not_become_the_certificate_in_use() {
     let after = edited.plan(Report).in_use_after(&body(certificate("A")));
     assert_eq!(after.as_deref(), Some("A"));
 }
+
+#[test]
+fn an_accepted_edit_leaves_the_drift_that_it_did_not_touch() {
+    let world = World::of(
+        json!({"domains": [{"domain": "a.x"}], "enabled": true}),
+        json!({"domains": [{"domain": "a.x"}, {"domain": "x.x"}], "enabled": false}),
+        json!({"domains": [{"domain": "a.x"}, {"domain": "b.x"}], "enabled": true}),
+    );
+    let plan = world.plan(DriftPolicy::Report);
+    let sent = plan.update.clone().expect("an edit is sent").body;
+    let left = plan.drift_left(&sent);
+    let fields: Vec<_> = left.iter().map(|one| one.field.as_str()).collect();
+    assert_eq!(fields, ["domains", "enabled"]);
+    // Where all came out as declared, none is left.
+    let declared = Body::from(&plan.record);
+    assert_eq!(plan.drift_left(&declared), []);
+}

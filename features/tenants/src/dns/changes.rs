@@ -20,7 +20,7 @@ use crate::outside::{BACKOFF, count};
 /// The first and the longest time between two polls of a change.
 const FIRST: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(30);
-/// How long the end of a change is remembered: passes that wait for it are woken at once.
+/// How long the end of a change is remembered: who comes to wait for it then need not.
 const REMEMBERED: Duration = Duration::from_secs(15 * 60);
 
 /// The changes that are under way or have just come to their end.
@@ -161,8 +161,14 @@ impl Trouble {
 }
 
 impl Changes {
-    /// Wakes `key` when the change has come to its end, if it has not yet.
-    pub(crate) fn follow(&self, change: &str, login: &Login, key: &ObjectKey, now: Duration) {
+    /// Wakes `key` when the change has come to its end; whether it has already.
+    pub(crate) fn follow(
+        &self,
+        change: &str,
+        login: &Login,
+        key: &ObjectKey,
+        now: Duration,
+    ) -> bool {
         let mut all = self.all.lock();
         let followed = all.entry(change.to_owned()).or_insert_with(|| Followed {
             login: login.clone(),
@@ -173,11 +179,16 @@ impl Changes {
                 trouble: None,
             },
         });
-        if matches!(followed.state, State::Pending { .. }) {
-            followed.waiting.insert(key.clone());
-        }
+        let is_over = match followed.state {
+            State::Pending { .. } => {
+                followed.waiting.insert(key.clone());
+                false
+            }
+            State::InSync { .. } | State::Lost { .. } => true,
+        };
         drop(all);
         self.news.notify_one();
+        is_over
     }
 
     /// What became of these changes.
@@ -360,6 +371,15 @@ mod tests {
         let changes = followed();
         assert_eq!(changes.told("C1", Told::Lost, AT, 0.5).len(), 2);
         assert!(changes.ended(["C1"]).lost.contains("C1"));
+    }
+
+    #[test]
+    fn who_comes_after_the_end_of_a_change_is_told_so() {
+        let changes = followed();
+        let late = |changes: &Changes| changes.follow("C1", &Login::default(), &key("late"), AT);
+        assert!(!late(&changes));
+        changes.told("C1", Told::InSync, AT, 0.5);
+        assert!(late(&changes));
     }
 
     #[test]

@@ -6,10 +6,9 @@ use futures::future::join_all;
 use kernel::Class;
 use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use kube::{Client, ResourceExt as _};
-use serde_json::Value;
 
 use super::object::Origin;
-use super::plan::{Change, Plan, Step, Stubborn, pending};
+use super::plan::{Answers, Change, Plan, Step, pending};
 use super::prune::{Missing, Verdict};
 
 /// Writes under way at once. The client has a bound of its own, for all features together.
@@ -63,8 +62,8 @@ pub(super) struct Done {
     pub(super) undeleted: usize,
     /// What nobody has looked at yet.
     pub(super) later: usize,
-    /// What the API server keeps otherwise than we said.
-    pub(super) stubborn: Stubborn,
+    /// What the API server answered to changes.
+    pub(super) answers: Answers,
     /// What ended the work early.
     pub(super) failed: Option<ApiError>,
 }
@@ -149,13 +148,13 @@ impl Done {
     fn take(&mut self, step: &Step, written: Result<DistributionTenant, ApiError>) {
         let name = step.name.clone();
         match written {
-            Ok(object) => {
-                self.compare(step, &object);
-                match step.change {
-                    Change::Create { .. } => self.created.push(name),
-                    Change::Update { .. } => self.updated.push(name),
+            Ok(object) => match step.change {
+                Change::Create { .. } => self.created.push(name),
+                Change::Update { .. } => {
+                    self.remember(step, &object);
+                    self.updated.push(name);
                 }
-            }
+            },
             Err(error) => match meaning(error.class()) {
                 Meaning::InTheWay => self.held_up.push(pending(
                     ChangeAction::Conflict,
@@ -185,15 +184,11 @@ impl Done {
         }
     }
 
-    /// Remembers an answer that does not say what we said.
-    fn compare(&mut self, step: &Step, object: &DistributionTenant) {
-        let spec = serde_json::to_value(&object.spec).unwrap_or(Value::Null);
+    fn remember(&mut self, step: &Step, object: &DistributionTenant) {
         let version = object.resource_version().and_then(|text| text.parse().ok());
-        if !step.desired.is_in(&spec)
-            && let (Some(version), Some(mark)) = (version, step.desired.mark())
-        {
+        if let (Some(version), Some(mark)) = (version, step.desired.mark()) {
             let said = (mark.to_owned(), version);
-            self.stubborn.insert(step.name.clone(), said);
+            self.answers.insert(step.name.clone(), said);
         }
     }
 }

@@ -7,7 +7,7 @@ use engine::{Cache, Stored};
 
 use super::apply::STEPS;
 use super::object::{Held, Origin};
-use super::plan::{Plan, Stubborn, World, plan};
+use super::plan::{Answers, Plan, World, plan};
 use super::prune::Missing;
 use super::rows::{Row, Tenants, tenants};
 use crate::ctx::Ctx;
@@ -27,7 +27,7 @@ pub(super) struct Found {
 pub(super) async fn compare(
     source: &TenantSource,
     rows: Vec<Row>,
-    stubborn: &Stubborn,
+    answers: &Answers,
     ctx: &Ctx,
 ) -> Found {
     let origin = Origin::new(source);
@@ -36,18 +36,12 @@ pub(super) async fn compare(
     } else {
         STEPS
     };
-    let (objects, stubborn) = (ctx.caches.tenants.clone(), stubborn.clone());
-    let work = move || found(origin, &rows, &stubborn, &objects, limit);
+    let (objects, answers) = (ctx.caches.tenants.clone(), answers.clone());
+    let work = move || found(origin, &rows, &answers, &objects, limit);
     ctx.deck.cpu.run(work).await
 }
 
-fn found(
-    origin: Origin,
-    rows: &[Row],
-    stubborn: &Stubborn,
-    objects: &Cache,
-    limit: usize,
-) -> Found {
+fn found(origin: Origin, rows: &[Row], answers: &Answers, objects: &Cache, limit: usize) -> Found {
     let mut tenants = tenants(rows);
     let made = objects.store().by(super::BY_SOURCE, &origin.uid);
     let is_here = |one: &Arc<Stored>| one.key().namespace.as_deref() == Some(&*origin.target);
@@ -70,7 +64,7 @@ fn found(
         origin: &origin,
         held: &held,
         marked: &marked,
-        stubborn,
+        answers,
     };
     let plan = plan(&mut tenants, &world, limit);
     Found {

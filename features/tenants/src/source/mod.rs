@@ -185,7 +185,7 @@ impl Sources {
         self.ctx.metrics.polled(pass.key(), now.as_second());
 
         // Pure, but for the cache: what differs, and what is too much.
-        let found = compare::compare(source, rows, &memory.stubborn, &self.ctx).await;
+        let found = compare::compare(source, rows, &memory.answers, &self.ctx).await;
         let judged = memory.judge(source, &found);
 
         // Writes. If they do not come to their end, the next pass goes on from here.

@@ -177,11 +177,6 @@ impl Desired {
         self.body["metadata"]["annotations"][APPLIED].as_str()
     }
 
-    /// Whether `spec` has all that is said.
-    pub(super) fn is_in(&self, spec: &Value) -> bool {
-        contains(spec, &self.body["spec"])
-    }
-
     /// The body to send; bound to this very object, if it is there already.
     pub(super) fn bound_to(&self, uid: Option<&str>) -> Value {
         let mut body = self.body.clone();

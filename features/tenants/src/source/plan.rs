@@ -33,9 +33,10 @@ pub(crate) enum Change {
     Update { uid: String, fields: Vec<String> },
 }
 
-/// Objects that the API server keeps otherwise than we say, by name: the mark of what was said, and
-/// the version it made of it. Saying the same of the same version again would change nothing.
-pub(crate) type Stubborn = BTreeMap<String, (String, u64)>;
+/// Objects that were changed, by name: the mark of what was said, and the version the API server made
+/// of it. Saying the same again to that version, or to an older one that the cache still shows, would
+/// change nothing.
+pub(crate) type Answers = BTreeMap<String, (String, u64)>;
 
 /// What is to be done for a table.
 #[derive(Debug, Default)]
@@ -60,7 +61,7 @@ pub(crate) struct World<'a> {
     pub(super) held: &'a dyn Fn(&str) -> Option<Held>,
     /// All objects with the source's mark, by name.
     pub(super) marked: &'a [Missing],
-    pub(super) stubborn: &'a Stubborn,
+    pub(super) answers: &'a Answers,
 }
 
 /// Compares a table with the objects; at most `limit` steps are worked out for one pass. Tenants
@@ -121,7 +122,7 @@ fn step(tenant: &Tenant, world: &World<'_>) -> Result<Outcome, String> {
         }
         Some(live) => {
             let fields = desired.differs_from(&live);
-            if fields.is_empty() || is_in_vain(&desired, &live, world.stubborn) {
+            if fields.is_empty() || is_in_vain(&desired, &live, world.answers) {
                 return Ok(Outcome::Same);
             }
             Change::Update {
@@ -137,10 +138,10 @@ fn step(tenant: &Tenant, world: &World<'_>) -> Result<Outcome, String> {
     }))
 }
 
-fn is_in_vain(desired: &Desired, live: &Held, stubborn: &Stubborn) -> bool {
-    stubborn
+fn is_in_vain(desired: &Desired, live: &Held, answers: &Answers) -> bool {
+    answers
         .get(&live.name)
-        .is_some_and(|(mark, version)| desired.mark() == Some(mark) && live.version == *version)
+        .is_some_and(|(mark, version)| desired.mark() == Some(mark) && live.version <= *version)
 }
 
 fn conflict(live: &Held, origin: &Origin) -> PendingChange {

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 
 use super::apply::Done;
 use super::compare::Found;
-use super::plan::Stubborn;
+use super::plan::Answers;
 use super::prune::{self, Facts, Misses, Missing, Verdict};
 
 /// What is remembered of one source.
@@ -28,7 +28,7 @@ pub(super) struct Memory {
     /// Objects that were let go, by UID: those among them that are still there may go without being
     /// asked for again.
     let_go: BTreeSet<String>,
-    pub(super) stubborn: Stubborn,
+    pub(super) answers: Answers,
     /// Readings in a row that AWS failed to answer.
     pub(super) failures: u32,
     /// What was done and no status tells yet.
@@ -108,7 +108,7 @@ impl Memory {
 
     /// Remembers what was done until a status tells it.
     pub(super) fn count(&mut self, done: &Done) {
-        self.stubborn.extend(done.stubborn.clone());
+        self.answers.extend(done.answers.clone());
         self.untold.created += done.created.len();
         self.untold.updated += done.updated.len();
         self.untold.pruned += done.pruned.len();

@@ -11,11 +11,12 @@ use kernel::{Backoff, Reason};
 use super::create::way;
 use super::draft::{Draft, Question};
 use super::ground::Ground;
-use super::stop::{Stop, failed};
+use super::stop::{Stop, count, failed};
 use super::target;
 use crate::ctx::Ctx;
 use crate::dns::required::required;
-use crate::failure::Missing;
+use crate::failure::{Missing, slow};
+use crate::outside::passes;
 use crate::words::few;
 
 /// How often CloudFront is asked: after 5 min, doubling to 1 h.
@@ -60,10 +61,7 @@ pub(super) async fn verify(
     let cloudfront = ctx.own().await.cloudfront(asker);
     let told = match cloudfront.verify_dns(&id, None).await {
         Ok(told) => told,
-        Err(error) => {
-            let on_way = way(object, Missing::Distribution);
-            return Err(failed(error, on_way, draft, ctx, pass));
-        }
+        Err(error) => return refused(error, object, now, ctx, draft, pass),
     };
     let missing = told.iter().filter(|one| !one.is_valid());
     let missing: Vec<&str> = missing.map(|one| one.domain.as_str()).collect();
@@ -75,7 +73,7 @@ pub(super) async fn verify(
         };
         let wait = (looks > 0).then(|| LOOKS.delay(looks, 0.5));
         memory.record_polls = looks;
-        memory.records_due = wait.map(|wait| now + wait);
+        memory.records_due = Some(now + wait.unwrap_or(LOOKS.cap));
         wait
     });
     if missing.is_empty() {
@@ -90,4 +88,30 @@ pub(super) async fn verify(
         draft.no(Question::Dns, reason);
     }
     Ok(wait)
+}
+
+/// CloudFront does not tell: that concerns DNS alone, unless it passes by itself.
+fn refused(
+    error: aws::Error,
+    object: &DistributionTenant,
+    now: Duration,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Option<Duration>, Stop> {
+    let on_way = way(object, Missing::Distribution);
+    if passes(error.fault(), on_way) {
+        return Err(failed(error, on_way, draft, ctx, pass));
+    }
+    count(&error, on_way, ctx);
+    let reason = Reason::new(reasons::DNS_ERROR, error.to_string());
+    let wait = slow(
+        draft.since(Question::Dns, &reason.code, ctx.now()),
+        fastrand::f64(),
+    );
+    draft.no(Question::Dns, reason);
+    ctx.memory.note(pass.key(), |memory| {
+        memory.records_due = Some(now + wait);
+    });
+    Ok(Some(wait))
 }

@@ -13,7 +13,7 @@ use kernel::{ObjectKey, Reason};
 use super::draft::{Draft, Question};
 use super::ground::Ground;
 use super::stop::{Stop, failed, left_alone, moment};
-use super::taken::{not_made, take_over};
+use super::taken::{not_made, take_over, unanswered};
 use super::validate::{Candidate, validate};
 use super::{dns, facts, say, target};
 use crate::body::{Body, Live};
@@ -42,6 +42,9 @@ pub(super) async fn create(
     }
     let asker = ctx.admit(Ours::Tenant, pass, Priority::Edit).await?;
     if let Some(found) = wanted_by_adoption(object, ground, &asker, ctx, draft, pass).await? {
+        return take_over(object, ground, found, &asker, ctx, draft, pass).await;
+    }
+    if let Some(found) = unanswered(object, ground, &asker, ctx, draft, pass).await? {
         return take_over(object, ground, found, &asker, ctx, draft, pass).await;
     }
     let desired = Body::from(&ground.declared);
@@ -190,8 +193,10 @@ async fn wanted_by_adoption(
     let found = match adoption.by {
         AdoptBy::Name => cloudfront.tenant(&ground.name).await,
         AdoptBy::Domain => {
-            let first = &object.spec.domains[0].domain;
-            let first = crate::body::domain(first);
+            let Some(first) = object.spec.domains.first() else {
+                return Ok(None);
+            };
+            let first = crate::body::domain(&first.domain);
             cloudfront.tenant_by_domain(&first).await
         }
     };

@@ -16,9 +16,9 @@ use kernel::{ObjectKey, Reason};
 
 use super::draft::{Draft, Question};
 use super::ground::{Ground, judged};
-use super::stop::{Stop, count, failed};
+use super::stop::{Stop, count, failed, moment};
 use crate::allowed::{Leave, Named};
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, Ours};
 use crate::diff::told;
 use crate::dns::inherit::{Inherited, inherited};
 use crate::dns::known::Known;
@@ -197,7 +197,7 @@ async fn wish(
 ) -> Result<Wish, Stop> {
     let wish = aside(pass, wished(dns, ground, target, &draft.status, ctx)).await;
     let wish = wish.map_err(|error| failed(error, Way::Dns, draft, ctx, pass))?;
-    wish.map_err(|refusals| refuse(&refusals.to_string(), draft, ctx))
+    wish.map_err(|refusals| refuse(&refusals.to_string(), &ground.key, draft, ctx))
 }
 
 /// The records that the spec asks for, if every domain has a place for them.
@@ -309,6 +309,7 @@ pub(super) async fn fulfil(
         };
         let step = plan::next(&draft.status.dns_records, &wish.want, &seen);
         if step.reads.is_empty() && step.unnamed.is_empty() {
+            ctx.memory.note(key, |memory| memory.dns_trouble.over());
             return Ok(taken(step, key, ctx, draft));
         }
         let looking = look(&step, key, &mut named, &draft.status.dns_records, ctx);
@@ -347,7 +348,9 @@ fn taken(step: Step, key: &ObjectKey, ctx: &Ctx, draft: &mut Draft) -> Reached {
     let pending = plan::pending(&step.records);
     draft.status.dns_change_id = pending.keys().next().map(|change| (*change).to_owned());
     for (change, login) in pending {
-        ctx.changes.follow(change, &login, key, now);
+        if ctx.changes.follow(change, &login, key, now) {
+            ctx.wake_in(Ours::Tenant, key, Duration::ZERO);
+        }
     }
     for clash in &step.left {
         let told = format!("{clash}; it stays");
@@ -419,13 +422,16 @@ fn say(verdict: &Verdict, key: &ObjectKey, ctx: &Ctx, draft: &mut Draft) -> Opti
     }
 }
 
-fn refuse(text: &str, draft: &mut Draft, ctx: &Ctx) -> Stop {
+fn refuse(text: &str, key: &ObjectKey, draft: &mut Draft, ctx: &Ctx) -> Stop {
     ctx.metrics.failed("dns_error");
     let reason = Reason::new(reasons::DNS_ERROR, text);
-    let since = draft.since(Question::Dns, &reason.code, ctx.now());
+    let at = moment(draft, ctx);
+    let wait = ctx.memory.note(key, |memory| {
+        memory.dns_trouble.blocked(reasons::DNS_ERROR, &at)
+    });
     if draft.is_held_up() {
         draft.no(Question::Ready, reason.clone());
     }
     draft.no(Question::Dns, reason);
-    Stop::Held(slow(since, fastrand::f64()))
+    Stop::Held(wait)
 }

@@ -14,6 +14,7 @@ use super::facts;
 use super::ground::Ground;
 use super::stop::{Stop, blocked, failed};
 use super::taken::tags_of;
+use crate::body::Summary;
 use crate::ctx::Ctx;
 use crate::failure::Missing;
 use crate::tags::{self, Whose};
@@ -59,7 +60,7 @@ pub(super) async fn gone(
     match ground.drift {
         DriftPolicy::Enforce => {
             facts::forget(&mut draft.status);
-            ctx.memory.forget(&ground.key);
+            ctx.memory.begin_anew(&ground.key);
             let message = format!("{id} was deleted in AWS and is made anew");
             draft.no(Question::Ready, Reason::new(reasons::CREATING, message));
             Err(Stop::Again)
@@ -87,23 +88,30 @@ pub(super) fn unsure(key: &ObjectKey, ctx: &Ctx, draft: &Draft) -> Option<Durati
     Some(apart.max(youth(key, ctx, draft))).filter(|wait| !wait.is_zero())
 }
 
-/// How long to wait, if a read shows what a write of ours has replaced.
-pub(super) fn behind(key: &ObjectKey, etag: &str, ctx: &Ctx) -> Option<Duration> {
+/// How long to wait, if a read shows what a write of ours has replaced, or less than was known.
+pub(super) fn behind(
+    key: &ObjectKey,
+    seen: &Summary,
+    ctx: &Ctx,
+    draft: &Draft,
+) -> Option<Duration> {
+    let known = draft.status.last_modified_time.as_ref();
+    let is_older = known.is_some_and(|known| seen.modified.is_some_and(|seen| seen < known.0));
     let replaced = ctx.memory.of(key).replaced;
-    (replaced.as_deref() == Some(etag)).then_some(APART)
+    (is_older || replaced.as_deref() == Some(&*seen.etag)).then_some(APART)
 }
 
 /// How long CloudFront may still not show what we asked it for.
 pub(super) fn youth(key: &ObjectKey, ctx: &Ctx, draft: &Draft) -> Duration {
     let status = &draft.status;
     let told = [&status.created_time, &status.create_requested_at];
-    let told = told.into_iter().flatten().map(|time| time.0).max();
-    let told = told.map(|time| ctx.now().duration_since(time));
-    let told = told.and_then(|age| Duration::try_from(age).ok());
+    let told = told.into_iter().flatten();
+    let told = told.filter_map(|time| ctx.now().duration_since(time.0).try_into().ok());
     // Without an id, a Create may have gone out just before this process began.
-    let asked = ctx.memory.of(key).asked;
+    let memory = ctx.memory.of(key);
+    let asked = memory.asked.max(memory.made);
     let asked = asked.or(status.id.is_none().then_some(Duration::ZERO));
     let asked = asked.map(|asked| ctx.deck.clock.elapsed().saturating_sub(asked));
-    let age = told.into_iter().chain(asked).min();
+    let age: Option<Duration> = told.chain(asked).min();
     age.map_or(Duration::ZERO, |age| GRACE.saturating_sub(age))
 }

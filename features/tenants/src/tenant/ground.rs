@@ -15,7 +15,7 @@ use crate::allowed::{self, Group, Leave, Named, Namespace, Policy};
 use crate::body;
 use crate::ctx::Ctx;
 use crate::dns::Target;
-use crate::holders::{Claim, Holders};
+use crate::holders::{Claim, Conflict, Holders};
 
 /// The index of tenants by their name in CloudFront.
 pub(crate) const BY_NAME: &str = "tenants.tenantName";
@@ -223,8 +223,16 @@ pub(crate) fn judged(namespace: &str, named: &Named<'_>, ctx: &Ctx) -> Result<Le
 /// Who has what the object wants, where another has it.
 fn conflict(object: &DistributionTenant, ctx: &Ctx) -> Option<Reason> {
     let claim = Claim::of(object);
+    for holder in lost(&claim, ctx)?.holders() {
+        ctx.memory.wait_for(holder, &claim.key);
+    }
+    // One that let go before it knew who waits is seen now.
+    lost(&claim, ctx).map(|conflict| conflict.reason())
+}
+
+fn lost(claim: &Claim, ctx: &Ctx) -> Option<Conflict> {
     let mut holders = Holders::default();
-    for other in rivals(&claim, ctx) {
+    for other in rivals(claim, ctx) {
         if *other.key() == claim.key {
             continue;
         }
@@ -232,11 +240,7 @@ fn conflict(object: &DistributionTenant, ctx: &Ctx) -> Option<Reason> {
             holders.put(Claim::of(&other));
         }
     }
-    let conflict = holders.conflict(&claim)?;
-    for holder in conflict.holders() {
-        ctx.memory.wait_for(holder, &claim.key);
-    }
-    Some(conflict.reason())
+    holders.conflict(claim)
 }
 
 /// The tenants that want or have something `claim` wants or has, itself among them.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use api::tenants::{DistributionTenant, RecordState, ValidationToken, reasons};
+use api::tenants::{
+    BodyCertificateRequest, DistributionTenant, DriftPolicy, RecordState, ValidationToken, reasons,
+};
 use aws::cloudfront::ManagedCertificate;
 use aws::{Asker, Fault, Priority};
 use engine::Pass;
@@ -14,7 +16,7 @@ use super::ground::Ground;
 use super::say::Part;
 use super::stop::{Stop, ended, failed, left_alone, moment};
 use super::taken::missing;
-use super::update::{Sent, effect, record, update};
+use super::update::{Sent, effect, heard, record, update};
 use super::{byhand, dns, facts, gone, mark, rest, say, target};
 use crate::body::{Live, Summary};
 use crate::certificate::{self, Details, Facts};
@@ -131,10 +133,11 @@ async fn looked(
             Some(listed) => listed,
             None => read(&look, id, ctx, draft, pass).await?,
         };
-        let etag = seen.summary.etag.clone();
-        if let Some(wait) = gone::behind(&ground.key, &etag, ctx) {
+        ctx.memory.note(&ground.key, |memory| memory.missed = None);
+        if let Some(wait) = gone::behind(&ground.key, &seen.summary, ctx, draft) {
             return Err(Stop::Told(wait));
         }
+        let etag = seen.summary.etag.clone();
         if let Some((_, error)) = unknown.take_if(|(sent, _)| *sent == etag) {
             return Err(not_taken(error, &look, ctx, draft, pass).await);
         }
@@ -168,7 +171,8 @@ async fn not_taken(
     if error.fault() != Fault::EntityMissing {
         return ended(error, way(object, Missing::Distribution), draft, ctx, pass);
     }
-    let missing = missing(ground, &error, asker, ctx).await;
+    let group = ground.declared.connection_group_id.as_deref();
+    let missing = missing(group, &error, asker, ctx).await;
     failed(error, way(object, missing), draft, ctx, pass)
 }
 
@@ -209,10 +213,7 @@ async fn read(
     let Look { object, ground, .. } = *look;
     let cloudfront = ctx.own().await.cloudfront(look.asker);
     match cloudfront.tenant(id).await {
-        Ok(tenant) => {
-            ctx.memory.note(&ground.key, |memory| memory.missed = None);
-            Ok(tenant.into())
-        }
+        Ok(tenant) => Ok(tenant.into()),
         Err(error) if error.fault() == Fault::EntityMissing => {
             let found = gone::gone(object, ground, &cloudfront, ctx, draft, pass).await?;
             Ok(found.into())
@@ -258,6 +259,7 @@ async fn compare(
     }
     let moved = facts::moved(&draft.status, &live.summary);
     facts::note(&mut draft.status, &live.summary);
+    heard(&live, ground, ctx, draft);
     let body = live.body();
     let mut last = Last::of(&draft.status, ground.generation, &ground.declared, &body);
     let ineffective = effect(&live, last.request.is_some(), ground, ctx);
@@ -270,13 +272,14 @@ async fn compare(
         None
     };
     let managed = managed(look, &last, &live, moved, ctx, draft, pass).await?;
+    last.request.clone_from(&managed.request);
     let plan = diff::plan(&diff::Ground {
         declared: &ground.declared,
         last: &last,
         live: &body,
         default_group: default_group.as_deref(),
         issued: managed.issued.as_deref(),
-        resend: managed.verdict.as_ref().is_some_and(|one| one.resend),
+        resend: managed.resend,
         policy: ground.drift,
     });
     let ineffective = ineffective.filter(|one| one.persists(&plan));
@@ -288,7 +291,7 @@ async fn compare(
     let mut again = Soonest(managed.again);
     match update(look, &plan, &last, &live, ctx, draft, pass).await? {
         Sent::Nothing => {
-            record(ground, &plan, draft);
+            record(ground.generation, &plan, draft);
             say::deployed(&live, ineffective.as_ref(), draft);
             say::drift(Part::Tenant, plan.drift(), ground, ctx, draft);
         }
@@ -296,6 +299,20 @@ async fn compare(
             // An answer may leave tags out; they are as they were read.
             let tags = now.tags.clone().or(live.tags.take());
             live = Live { tags, ..*now };
+            if ground.drift != DriftPolicy::Enforce {
+                say::drift(
+                    Part::Tenant,
+                    plan.drift_left(&live.body()),
+                    ground,
+                    ctx,
+                    draft,
+                );
+            }
+        }
+        Sent::Later(left) => {
+            again.or(Some(left));
+            say::deployed(&live, ineffective.as_ref(), draft);
+            say::drift(Part::Tenant, plan.drift(), ground, ctx, draft);
         }
         Sent::HeldBack(ineffective) => {
             let wait = ineffective.not_before().duration_since(ctx.now());
@@ -306,7 +323,7 @@ async fn compare(
         Sent::Unknown(error) => return Ok(Compared::Unknown(error)),
     }
     say_unchecked(draft);
-    mark::tags(object, ground, &live, asker, ctx, draft, pass).await?;
+    again.or(mark::tags(object, ground, &live, asker, ctx, draft, pass).await?);
     again.or(records(look, &live, ctx, draft, pass).await?);
     again.or(byhand::verify(object, ground, asker, ctx, draft, pass).await?);
     if !live.summary.is_deployed() || is_on_its_way(draft) {
@@ -356,6 +373,10 @@ struct Managed {
     /// None: what the status says still holds.
     verdict: Option<certificate::Verdict>,
     issued: Option<String>,
+    /// The request that CloudFront has.
+    request: Option<BodyCertificateRequest>,
+    /// Whether it has to go out again.
+    resend: bool,
     /// When to ask CloudFront again.
     again: Option<Duration>,
 }
@@ -382,11 +403,16 @@ async fn managed(
     let left = due.map_or(Duration::ZERO, |due| due.saturating_sub(now));
     let is_due = left.is_zero() || moved || pass.is_asked_for();
     let is_sent = request.is_some() && last.request.as_ref() == request;
-    let asks = is_sent && if settled { whole } else { is_due };
+    // A new request may have gone out before, and nobody lived to record it.
+    let is_new = request.is_some() && last.request.is_none();
+    let is_time = if settled { whole || moved } else { is_due };
+    let asks = is_new || is_sent && is_time;
     if is_sent && !asks {
         return Ok(Managed {
             verdict: None,
             issued: certificate::known_issued(None, &draft.status).map(str::to_owned),
+            request: last.request.clone(),
+            resend: false,
             again: (!settled).then_some(left),
         });
     }
@@ -403,10 +429,12 @@ async fn managed(
         }
     }
     let looks = ctx.memory.of(&ground.key).certificate_polls;
+    let found = details.as_ref().filter(|_| is_new).and(request);
+    let applied = last.request.as_ref().or(found);
     let verdict = certificate::verdict(&Facts {
         request,
         own: ground.declared.certificate_arn.as_deref(),
-        applied: last.request.as_ref(),
+        applied,
         attached: last.body.certificate_arn.as_deref(),
         details: details.as_ref(),
         live: live.summary.certificate_arn.as_deref(),
@@ -417,10 +445,15 @@ async fn managed(
     ctx.memory.note(&ground.key, |memory| {
         memory.certificate_polls = if asks { looks.saturating_add(1) } else { 0 };
         memory.certificate_due = verdict.again.map(|again| now + again);
+        if details.is_some() {
+            memory.resent = 0;
+        }
     });
     let issued = certificate::known_issued(details.as_ref(), &draft.status);
     Ok(Managed {
         issued: issued.map(str::to_owned),
+        request: applied.cloned(),
+        resend: verdict.resend && left.is_zero(),
         again: verdict.again,
         verdict: Some(verdict),
     })
@@ -522,8 +555,6 @@ async fn records(
     let served = served(live);
     let course = dns::Course::of(target.as_ref());
     let reached = dns::advance(object, ground, course, &served, ctx, draft, pass).await?;
-    ctx.memory
-        .note(&ground.key, |memory| memory.dns_trouble.over());
     if reached.again {
         return Err(Stop::Again);
     }

@@ -1,20 +1,21 @@
 //! Whose a tenant is, and its tags.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use api::tenants::{DistributionTenant, events, reasons};
 use aws::cloudfront::CloudFront;
 use aws::{Asker, Fault};
 use engine::{Note, Pass, kill_point};
-use kernel::Marker;
+use kernel::{Marker, Reason};
 
 use super::create::way;
 use super::draft::{Draft, Question};
 use super::ground::Ground;
-use super::stop::{Stop, blocked, failed};
+use super::stop::{Stop, blocked, count, failed};
 use crate::body::Live;
 use crate::ctx::Ctx;
-use crate::failure::Missing;
+use crate::failure::{Missing, slow};
 use crate::tags::{self, Standing, Tags};
 
 /// Ends the pass if the tenant is another's by now. Its tags are known afterwards.
@@ -33,7 +34,7 @@ pub(super) async fn owned(
             Ok(tags) => live.tags = Some(tags),
             // Without the right to read tags all else goes on: the id on record is proof.
             Err(error) if error.fault() == Fault::Denied => {
-                ctx.metrics.failed("access_denied");
+                count(&error, way(object, Missing::Distribution), ctx);
                 draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
                 return Ok(());
             }
@@ -85,7 +86,8 @@ pub(super) fn adopted(name: &str, id: &str) -> Note {
     Note::normal(events::ADOPTED, message)
 }
 
-/// Writes the tags that differ. A denial is told and holds nothing up.
+/// Writes the tags that differ; when to try again. That the marker may not be written is told and
+/// holds nothing up; that the spec's tags may not, is not in sync.
 pub(super) async fn tags(
     object: &DistributionTenant,
     ground: &Ground,
@@ -94,7 +96,7 @@ pub(super) async fn tags(
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
-) -> Result<(), Stop> {
+) -> Result<Option<Duration>, Stop> {
     let declared = &ground.declared.tags;
     let applied = draft.status.last_applied.as_ref();
     let last = applied.map(|body| body.tags.clone()).unwrap_or_default();
@@ -102,7 +104,7 @@ pub(super) async fn tags(
     let changes = tags::changes(&last, known, declared, &ground.marker, ground.drift);
     if changes.is_empty() {
         remember(declared, draft);
-        return Ok(());
+        return Ok(None);
     }
     let cloudfront = ctx.own().await.cloudfront(asker);
     let arn = &live.summary.arn;
@@ -118,21 +120,26 @@ pub(super) async fn tags(
         kill_point("tenants-after-tags");
         Ok::<_, aws::Error>(())
     };
+    let on_way = way(object, Missing::Distribution);
     match write().await {
         Ok(()) => {
             draft.acted = true;
             remember(declared, draft);
-            Ok(())
+            Ok(None)
         }
         Err(error) if error.fault() == Fault::Denied => {
-            ctx.metrics.failed("access_denied");
-            draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
-            Ok(())
+            count(&error, on_way, ctx);
+            if last == *declared {
+                draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
+                return Ok(None);
+            }
+            let reason = Reason::new(reasons::ACCESS_DENIED, error.to_string());
+            let since = draft.since(Question::Synced, &reason.code, ctx.now());
+            draft.no(Question::Synced, reason.clone());
+            draft.no(Question::Ready, reason);
+            Ok(Some(slow(since, fastrand::f64())))
         }
-        Err(error) => {
-            let on_way = way(object, Missing::Distribution);
-            Err(failed(error, on_way, draft, ctx, pass))
-        }
+        Err(error) => Err(failed(error, on_way, draft, ctx, pass)),
     }
 }
 

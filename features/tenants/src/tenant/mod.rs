@@ -42,7 +42,7 @@ pub(crate) use ground::{BY_DOMAIN, BY_NAME, domains_of, name_of, neighbours};
 #[cfg(test)]
 pub(crate) use outlook::Does;
 pub(crate) use outlook::{Step, endpoint, outlook, taking_over, zones};
-use stop::{Stop, failed};
+use stop::{Stop, failed, left_alone};
 
 /// The controller of DistributionTenants.
 pub(crate) struct Tenants {
@@ -89,6 +89,9 @@ async fn attempt(
     pass: &mut Pass,
 ) -> Result<Option<Duration>, Stop> {
     if ground::hinges_on_default(object, key, ctx) {
+        if let Some(left) = create::held_back(key, ctx, draft, pass) {
+            return Err(left_alone(left, key, ctx));
+        }
         let namespace = key.namespace.as_deref().unwrap_or_default();
         let learnt = pass.outside(Box::pin(ctx.learn_default_group(namespace)));
         let learnt = learnt.await;

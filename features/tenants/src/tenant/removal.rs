@@ -12,7 +12,7 @@ use kernel::{Marker, ObjectKey, Reason};
 use super::create::{PROGRESS, held_back, way};
 use super::draft::{Draft, Question};
 use super::stop::{Stop, count, ended, failed, left_alone, moment};
-use super::taken::tags_of;
+use super::taken::{missing, tags_of};
 use super::{dns, facts, gone};
 use crate::body::Live;
 use crate::ctx::{Ctx, Ours};
@@ -94,12 +94,13 @@ async fn tenant(
             };
         };
         ctx.memory.note(key, |memory| memory.missed = None);
-        let etag = found.etag.clone();
-        if gone::behind(key, &etag, ctx).is_some() {
+        let live = Live::from(found.clone());
+        if gone::behind(key, &live.summary, ctx, draft).is_some() {
             return Err(disabling(&found.id, draft));
         }
+        let etag = found.etag.clone();
         if let Some((_, error)) = unknown.take_if(|(sent, _)| *sent == etag) {
-            return Err(ended(error, on_way, draft, ctx, pass));
+            return Err(not_taken(error, &live, object, asker, ctx, draft, pass).await);
         }
         let tags = tags_of(&found, &cloudfront).await;
         let tags = tags.map_err(|error| failed(error, on_way, draft, ctx, pass))?;
@@ -114,7 +115,10 @@ async fn tenant(
                 count(&error, on_way, ctx);
                 unknown = Some((etag, error));
             }
-            Err(error) if error.fault() == Fault::EntityMissing => return Ok(Left::Gone),
+            // The tenant itself may be what is not found.
+            Err(error) if error.fault() == Fault::EntityMissing => {
+                unknown = Some((etag, error));
+            }
             Err(error) => return Err(failed(error, on_way, draft, ctx, pass)),
         }
     }
@@ -123,8 +127,30 @@ async fn tenant(
     Err(Stop::Held(outrun))
 }
 
+/// A write without an answer, or whose object was not found, made no new version.
+async fn not_taken(
+    error: aws::Error,
+    live: &Live,
+    object: &DistributionTenant,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Stop {
+    if error.fault() != Fault::EntityMissing {
+        return ended(error, way(object, Missing::Distribution), draft, ctx, pass);
+    }
+    let group = live.summary.connection_group_id.as_deref();
+    let missing = missing(group, &error, asker, ctx).await;
+    failed(error, way(object, missing), draft, ctx, pass)
+}
+
 /// CloudFront does not show it: that counts once it is old enough to be seen, and at a second look.
 fn missed(key: &ObjectKey, ctx: &Ctx, draft: &mut Draft) -> Result<Left, Stop> {
+    let memory = ctx.memory.of(key);
+    if draft.status.id.is_none() && memory.answered && memory.made.is_none() {
+        return Ok(Left::Gone); // every Create was refused
+    }
     let Some(wait) = gone::unsure(key, ctx, draft) else {
         return Ok(Left::Gone);
     };
@@ -194,6 +220,7 @@ async fn step(
         let answer = cloudfront.update_tenant(&id, &etag, &body).await;
         kill_point("tenants-after-update");
         let now = Live::from(answer?);
+        draft.acted = true;
         ctx.memory.note(key, |memory| memory.replaced = Some(etag));
         facts::note(&mut draft.status, &now.summary);
         let message = format!("{id} is switched off before it is deleted");
@@ -208,6 +235,7 @@ async fn step(
     kill_point("tenants-after-delete");
     match answer {
         Ok(()) => {}
+        Err(error) if error.fault() == Fault::EntityMissing => return Ok(None),
         // It is on its way there; polls tell when.
         Err(error) if error.fault() == Fault::NotDisabled => {
             draft.status.distribution_tenant_status = Some("InProgress".to_owned());
@@ -215,6 +243,7 @@ async fn step(
         }
         Err(error) => return Err(error),
     }
+    draft.acted = true;
     pass.event(Note::normal(
         events::DELETED,
         format!("CloudFront deleted tenant {id}"),
@@ -253,7 +282,6 @@ async fn records(
     let served = Served::These(BTreeSet::new());
     dns::refresh(key, object.metadata.generation, ctx);
     let reached = dns::fulfil(key, &wish, &served, ctx, draft, pass).await?;
-    ctx.memory.note(key, |memory| memory.dns_trouble.over());
     if reached.again {
         return Err(Stop::Again);
     }
@@ -284,7 +312,6 @@ async fn unmark(
     let served = Served::These(BTreeSet::new());
     dns::refresh(key, object.metadata.generation, ctx);
     let reached = dns::fulfil(key, &dns::Wish::unmarked(), &served, ctx, draft, pass).await?;
-    ctx.memory.note(key, |memory| memory.dns_trouble.over());
     if reached.again {
         return Err(Stop::Again);
     }

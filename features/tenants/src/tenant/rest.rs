@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use api::tenants::{
     DistributionTenant, DistributionTenantStatus, DnsProvider, DriftPolicy, RecordState,
-    conditions, reasons,
+    RecordType, conditions, reasons,
 };
 use kernel::{find, is_true};
 
@@ -31,7 +31,7 @@ pub(super) fn is_edited(ground: &Ground, draft: &Draft) -> bool {
     };
     let wanted = ground.declared.connection_group_id.as_ref();
     let moved = wanted.is_some() && wanted != given.connection_group_id.as_ref();
-    status.observed_generation != ground.generation || moved
+    status.observed_generation != ground.generation || moved || given.tags != ground.declared.tags
 }
 
 /// Whether the tenant can be left alone until something wakes it.
@@ -43,7 +43,7 @@ pub(super) fn rest(
     now: Duration,
 ) -> Option<Rest> {
     let status = &draft.status;
-    if is_edited(ground, draft) || !is_synced(ground, status) {
+    if is_edited(ground, draft) || !is_synced(ground, status) || lacks_address(ground, status) {
         return None;
     }
     let ready = find(&status.conditions, conditions::READY)?;
@@ -73,6 +73,13 @@ pub(super) fn rest(
         ready: is_ready,
         after: [certificate, records, progress].into_iter().flatten().min(),
     })
+}
+
+/// Whether the group took up IPv6 or gave it up since the aliases were made.
+fn lacks_address(ground: &Ground, status: &DistributionTenantStatus) -> bool {
+    let has = |kind| status.dns_records.iter().any(|one| one.kind == kind);
+    let referred = ground.referred.as_ref();
+    referred.is_some_and(|group| has(RecordType::A) && has(RecordType::Aaaa) != group.target.ipv6)
 }
 
 /// Whether CloudFront has what it should, or drift is left as it is.

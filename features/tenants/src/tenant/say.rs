@@ -114,6 +114,12 @@ pub(super) fn drift(
     draft.status.drift = all;
 }
 
+/// Whether the status lists exactly this of the tenant's fields.
+pub(super) fn is_known(drift: &[DriftedField], draft: &Draft) -> bool {
+    let known = draft.status.drift.iter();
+    known.filter(|one| Part::Tenant.has(one)).eq(drift)
+}
+
 /// Others' changes were undone just now.
 pub(super) fn corrected(ctx: &Ctx, draft: &mut Draft) {
     draft.status.drift.clear();

@@ -13,11 +13,11 @@ use kernel::Reason;
 use super::create::way;
 use super::draft::{Draft, Question};
 use super::ground::Ground;
-use super::stop::{Stop, blocked, count, failed};
+use super::stop::{Stop, blocked, count, ended, failed};
 use super::{facts, gone, mark};
 use crate::body::Live;
 use crate::ctx::Ctx;
-use crate::failure::Missing;
+use crate::failure::{Missing, Way};
 use crate::tags::{self, Standing, Tags, Whose};
 
 /// Create did not succeed, or nobody knows whether it did: what is there under the name tells.
@@ -39,32 +39,88 @@ pub(super) async fn not_made(
             memory.asked = Some(ctx.deck.clock.elapsed());
         });
     }
-    if is_lost || matches!(error.fault(), Fault::NameTaken | Fault::DomainTaken) {
-        let there = named(&ground.name, &cloudfront).await;
-        let there = there.map_err(|error| failed(error, on_way, draft, ctx, pass))?;
-        let whose = there.as_ref();
-        let whose = whose.map(|(_, tags)| tags::whose(tags, &ground.marker));
-        let adoption = object.spec.adoption.as_ref();
-        let by_name = adoption.is_some_and(|one| one.by == AdoptBy::Name);
-        if let Some((found, _)) = there
-            && (by_name || whose == Some(Whose::Ours))
-        {
-            count(&error, on_way, ctx);
-            return take_over(object, ground, found, asker, ctx, draft, pass).await;
-        }
-        if !is_lost && let Some(wait) = may_be_ours(whose.as_ref(), ground, ctx, draft) {
-            return Err(Stop::Told(wait));
-        }
-        if let (Fault::NameTaken, Some(whose)) = (error.fault(), &whose) {
-            count(&error, on_way, ctx);
-            return Err(foreign(&ground.name, whose, ground, draft, ctx));
-        }
+    if !is_lost && !matches!(error.fault(), Fault::NameTaken | Fault::DomainTaken) {
+        let group = ground.declared.connection_group_id.as_deref();
+        let missing = missing(group, &error, asker, ctx).await;
+        return Err(failed(error, way(object, missing), draft, ctx, pass));
     }
+    count(&error, on_way, ctx);
+    let there = named(&ground.name, &cloudfront).await;
+    let there = there.map_err(|error| failed(error, on_way, draft, ctx, pass))?;
+    let whose = there.as_ref();
+    let whose = whose.map(|(_, tags)| tags::whose(tags, &ground.marker));
+    let adoption = object.spec.adoption.as_ref();
+    let by_name = adoption.is_some_and(|one| one.by == AdoptBy::Name);
+    if let Some((found, _)) = there
+        && (by_name || whose == Some(Whose::Ours))
+    {
+        return take_over(object, ground, found, asker, ctx, draft, pass).await;
+    }
+    if is_lost {
+        return Err(ended(error, on_way, draft, ctx, pass));
+    }
+    if let Some(wait) = may_be_ours(whose.as_ref(), ground, ctx, draft) {
+        ctx.memory
+            .note(&ground.key, |memory| memory.refused = Some(error));
+        return Err(Stop::Told(wait));
+    }
+    Err(refused(object, ground, (error, whose), asker, ctx, draft, pass).await)
+}
+
+/// Looks for what a Create made that nobody saw answered, before another is sent.
+pub(super) async fn unanswered(
+    object: &DistributionTenant,
+    ground: &Ground,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<Option<Tenant>, Stop> {
+    let memory = ctx.memory.of(&ground.key);
+    if draft.status.create_requested_at.is_none() || memory.answered {
+        return Ok(None);
+    }
+    let cloudfront = ctx.own().await.cloudfront(asker);
+    let there = named(&ground.name, &cloudfront).await;
+    let on_way = way(object, Missing::Distribution);
+    let there = there.map_err(|error| failed(error, on_way, draft, ctx, pass))?;
+    let whose = there.as_ref();
+    let whose = whose.map(|(_, tags)| tags::whose(tags, &ground.marker));
+    if let Some((found, _)) = there
+        && whose == Some(Whose::Ours)
+    {
+        return Ok(Some(found));
+    }
+    let Some(error) = memory.refused else {
+        return Ok(None);
+    };
+    match may_be_ours(whose.as_ref(), ground, ctx, draft) {
+        Some(wait) => Err(Stop::Told(wait)),
+        None => Err(refused(object, ground, (error, whose), asker, ctx, draft, pass).await),
+    }
+}
+
+/// Another has the name or a domain. The refusal was counted when it came.
+async fn refused(
+    object: &DistributionTenant,
+    ground: &Ground,
+    (error, whose): (aws::Error, Option<Whose>),
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Stop {
+    ctx.memory.note(&ground.key, |memory| {
+        memory.answered = true;
+        memory.refused = None;
+    });
     if error.fault() == Fault::DomainTaken {
-        return Err(domain_taken(object, ground, &error, &cloudfront, ctx, draft, pass).await);
+        return domain_taken(object, ground, &error, asker, ctx, draft, pass).await;
     }
-    let missing = missing(ground, &error, asker, ctx).await;
-    Err(failed(error, way(object, missing), draft, ctx, pass))
+    match whose {
+        Some(whose) => foreign(&ground.name, &whose, ground, draft, ctx),
+        None => ended(error, way(object, Missing::Distribution), draft, ctx, pass),
+    }
 }
 
 /// What has the name, and its tags.
@@ -98,21 +154,22 @@ fn may_be_ours(
 
 /// What an `EntityNotFound` of a write is about.
 pub(super) async fn missing(
-    ground: &Ground,
+    group: Option<&str>,
     error: &aws::Error,
     asker: &Asker,
     ctx: &Ctx,
 ) -> Missing {
-    let (Fault::EntityMissing, Some(id)) = (
-        error.fault(),
-        ground.declared.connection_group_id.as_deref(),
-    ) else {
+    let (Fault::EntityMissing, Some(id)) = (error.fault(), group) else {
         return Missing::Distribution;
     };
     ctx.outside.forget_group(id);
     match ctx.outside.group(ctx.own().await, asker, id).await {
         Err(error) if error.fault() == Fault::EntityMissing => Missing::Group,
-        Ok(_) | Err(_) => Missing::Distribution,
+        Err(error) => {
+            count(&error, Way::Group, ctx);
+            Missing::Distribution
+        }
+        Ok(_) => Missing::Distribution,
     }
 }
 
@@ -121,12 +178,12 @@ async fn domain_taken(
     object: &DistributionTenant,
     ground: &Ground,
     error: &aws::Error,
-    cloudfront: &CloudFront,
+    asker: &Asker,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
 ) -> Stop {
-    let stop = failed(
+    let stop = ended(
         error.clone(),
         way(object, Missing::Distribution),
         draft,
@@ -146,8 +203,13 @@ async fn domain_taken(
     }
     let mut holders = BTreeSet::new();
     let of = Holder::Distribution(&ground.declared.distribution_id);
+    let cloudfront = ctx.own().await.cloudfront(asker);
     for domain in ground.declared.domains.iter().take(5) {
-        if let Ok(found) = cloudfront.domain_conflicts(domain, of, None).await {
+        let found = cloudfront.domain_conflicts(domain, of, None).await;
+        if let Err(error) = &found {
+            count(error, way(object, Missing::Distribution), ctx);
+        }
+        if let Ok(found) = found {
             let told = found.items.into_iter().map(|one| {
                 format!(
                     "{} is at {} {} of account {}",

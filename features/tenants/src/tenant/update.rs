@@ -12,16 +12,16 @@ use super::create::{PROGRESS, way};
 use super::draft::{Draft, Question};
 use super::ground::Ground;
 use super::keep::{Look, served};
-use super::stop::{Stop, count, failed};
+use super::stop::{Stop, count, failed, moment};
 use super::validate::{Candidate, validate};
 use super::{dns, facts, say, target};
 use crate::body::Live;
 use crate::certificate;
 use crate::ctx::Ctx;
-use crate::diff::{self, Ineffective, Last, Plan, Update};
+use crate::diff::{self, Cause, Ineffective, Last, Plan, Update};
 use crate::failure::Missing;
 use crate::live::sent;
-use crate::memory::Accepted;
+use crate::memory::{Accepted, Unheard};
 
 /// What became of the Update that a plan asks for.
 pub(super) enum Sent {
@@ -31,6 +31,8 @@ pub(super) enum Sent {
     Accepted(Box<Live>),
     /// The same had no effect a while ago.
     HeldBack(Box<Ineffective>),
+    /// Others' changes were undone just now: once a sweep is enough.
+    Later(Duration),
     /// Records come first.
     Waits(Duration),
     /// It changed meanwhile, or nobody knows what became of the write.
@@ -57,8 +59,13 @@ pub(super) async fn update(
         return Ok(Sent::Nothing);
     };
     let known = ctx.memory.of(&ground.key).ineffective;
-    if let Some(known) = known.filter(|one| one.holds_back(&update.body, ctx.now())) {
+    let is_same =
+        |one: &Ineffective| update.request.is_none() && one.holds_back(&update.body, ctx.now());
+    if let Some(known) = known.filter(is_same) {
         return Ok(Sent::HeldBack(Box::new(known)));
+    }
+    if let Some(left) = corrected_just_now(update, ground, ctx) {
+        return Ok(Sent::Later(left));
     }
     if plan.changes.iter().any(diff::FieldChange::is_edit) {
         let candidate = Candidate {
@@ -73,6 +80,14 @@ pub(super) async fn update(
         }
     }
     send(look, update, live, plan, ctx, draft, pass).await
+}
+
+/// How long to wait, if others change it as fast as we change it back.
+fn corrected_just_now(update: &Update, ground: &Ground, ctx: &Ctx) -> Option<Duration> {
+    let corrected = ctx.memory.of(&ground.key).corrected?;
+    let next = corrected + ctx.settings.sweep;
+    let left = next.saturating_sub(ctx.deck.clock.elapsed());
+    (update.cause == Cause::Drift && !left.is_zero()).then_some(left)
 }
 
 /// Records of added names come first: when to look again, if they are not there yet.
@@ -92,6 +107,10 @@ async fn added_records(
     } = *look;
     if added.is_empty() || dns::route53(object).is_none() {
         return Ok(None);
+    }
+    let trouble = ctx.memory.of(&ground.key).dns_trouble;
+    if let Some(left) = trouble.holds_back(&moment(draft, ctx)) {
+        return Ok(Some(left));
     }
     draft.held_up = true;
     let target = target::target(ground, asker, ctx, draft, pass).await?;
@@ -132,6 +151,7 @@ async fn send(
     let cloudfront = ctx.own().await.cloudfront(asker);
     let (id, etag) = (&live.summary.id, &live.summary.etag);
     let body = sent(&update.body, update.request.as_ref());
+    ctx.memory.note(&ground.key, |memory| memory.unheard = None);
     kill_point("tenants-before-update");
     let answer = cloudfront.update_tenant(id, etag, &body).await;
     kill_point("tenants-after-update");
@@ -139,6 +159,13 @@ async fn send(
         Ok(tenant) => Live::from(tenant),
         Err(error) if error.may_have_happened() => {
             count(&error, on_way, ctx);
+            ctx.memory.note(&ground.key, |memory| {
+                memory.unheard = Some(Unheard {
+                    etag: etag.clone(),
+                    generation: ground.generation,
+                    plan: plan.clone(),
+                });
+            });
             return Ok(Sent::Unknown(error));
         }
         // The tenant itself may be what is not found.
@@ -148,13 +175,13 @@ async fn send(
         Err(error) => return Err(failed(error, on_way, draft, ctx, pass)),
     };
     draft.acted = true;
-    let ineffective = remember(update, plan, &now, ground, ctx);
+    let ineffective = remember(update, plan, &now, ground, ctx, draft);
     ctx.memory.note(&ground.key, |memory| {
         memory.replaced = Some(etag.clone());
     });
     facts::note(&mut draft.status, &now.summary);
-    record(ground, plan, draft);
-    told(update, plan, &now, ctx, draft);
+    record(ground.generation, plan, draft);
+    told(update, plan, &now, ground, ctx, draft);
     say::updated(id, ineffective.as_ref(), draft);
     Ok(Sent::Accepted(Box::new(now)))
 }
@@ -166,7 +193,10 @@ fn remember(
     now: &Live,
     ground: &Ground,
     ctx: &Ctx,
+    draft: &Draft,
 ) -> Option<Ineffective> {
+    let given = draft.status.last_applied.as_ref();
+    let given = given.and_then(|body| body.managed_certificate_request.as_ref());
     let asked = plan.record.managed_certificate_request.is_some();
     let (shown, clock) = (now.body(), &ctx.deck.clock);
     ctx.memory.note(&ground.key, |memory| {
@@ -177,12 +207,37 @@ fn remember(
             etag: now.summary.etag.clone(),
         });
         if update.request.is_some() {
+            let is_again = update.request.as_ref() == given;
+            memory.resent = if is_again {
+                memory.resent.saturating_add(1)
+            } else {
+                0
+            };
             memory.certificate_polls = 0;
-            memory.certificate_due = Some(clock.elapsed() + certificate::FIRST_LOOK);
+            memory.certificate_due = Some(clock.elapsed() + certificate::next_look(memory.resent));
         }
         memory.ineffective.clone_from(&ineffective);
         ineffective
     })
+}
+
+/// Takes in what became of an Update without an answer, once another version is there.
+pub(super) fn heard(live: &Live, ground: &Ground, ctx: &Ctx, draft: &mut Draft) {
+    let unheard = ctx.memory.note(&ground.key, |memory| {
+        let unheard = &mut memory.unheard;
+        unheard.take_if(|one| one.etag != live.summary.etag)
+    });
+    let Some(Unheard {
+        generation, plan, ..
+    }) = unheard
+    else {
+        return;
+    };
+    if let Some(update) = plan.update.as_ref().filter(|one| one.body == live.body()) {
+        draft.acted = true;
+        record(generation, &plan, draft);
+        told(update, &plan, live, ground, ctx, draft);
+    }
 }
 
 /// An Update that CloudFront took, as a read of the version it made shows it: what had no effect.
@@ -198,7 +253,7 @@ pub(super) fn effect(live: &Live, asked: bool, ground: &Ground, ctx: &Ctx) -> Op
 }
 
 /// Tells of an Update that was taken.
-fn told(update: &Update, plan: &Plan, now: &Live, ctx: &Ctx, draft: &mut Draft) {
+fn told(update: &Update, plan: &Plan, now: &Live, ground: &Ground, ctx: &Ctx, draft: &mut Draft) {
     let fields = |drift: bool| {
         let changes = plan.changes.iter();
         let changes = changes.filter(|one| if drift { one.is_drift() } else { one.is_edit() });
@@ -207,17 +262,23 @@ fn told(update: &Update, plan: &Plan, now: &Live, ctx: &Ctx, draft: &mut Draft) 
     };
     let id = &now.summary.id;
     if update.cause.corrects() {
-        if draft.status.drift != plan.drift() {
+        if !say::is_known(&plan.drift(), draft) {
             ctx.metrics.drifted();
         }
+        ctx.memory.note(&ground.key, |memory| {
+            memory.corrected = Some(ctx.deck.clock.elapsed());
+        });
         let message = format!("changed in AWS and put right in {id}: {}", fields(true));
         draft.note(Note::warning(events::DRIFT_CORRECTED, message));
         say::corrected(ctx, draft);
     }
     let attaches = plan.certificate_in_use != now.summary.certificate_arn;
-    let managed = plan.record.managed_certificate_request.is_some();
-    if attaches && managed {
-        let arn = now.summary.certificate_arn.as_deref().unwrap_or_default();
+    let managed = plan.record.managed_certificate_request.is_some()
+        && ground.declared.certificate_arn.is_none();
+    if let Some(arn) = &now.summary.certificate_arn
+        && attaches
+        && managed
+    {
         let message = format!("the managed certificate {arn} is attached to {id}");
         draft.note(Note::normal(events::CERTIFICATE_ATTACHING, message));
     }
@@ -230,9 +291,9 @@ fn told(update: &Update, plan: &Plan, now: &Live, ctx: &Ctx, draft: &mut Draft) 
 }
 
 /// Puts down what CloudFront has from us. Tags follow when they are written.
-pub(super) fn record(ground: &Ground, plan: &Plan, draft: &mut Draft) {
+pub(super) fn record(generation: Option<i64>, plan: &Plan, draft: &mut Draft) {
     let status = &mut draft.status;
     status.last_applied = Some(plan.record.clone());
-    status.observed_generation = ground.generation;
+    status.observed_generation = generation;
     status.certificate_arn.clone_from(&plan.certificate_in_use);
 }

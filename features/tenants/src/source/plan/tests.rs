@@ -53,7 +53,7 @@ fn foreign(name: &str) -> Held {
     stored(&json!({"metadata": {"name": name, "namespace": "web", "uid": "u"}, "spec": {}}))
 }
 
-fn planned(tenants: &mut Tenants, objects: &[Held], stubborn: &Stubborn, limit: usize) -> Plan {
+fn planned(tenants: &mut Tenants, objects: &[Held], answers: &Answers, limit: usize) -> Plan {
     let origin = origin();
     let held = |name: &str| objects.iter().find(|one| one.name == name).cloned();
     let marked: Vec<Missing> = objects
@@ -69,7 +69,7 @@ fn planned(tenants: &mut Tenants, objects: &[Held], stubborn: &Stubborn, limit: 
         origin: &origin,
         held: &held,
         marked: &marked,
-        stubborn,
+        answers,
     };
     plan(tenants, &world, limit)
 }
@@ -103,7 +103,7 @@ fn each_tenant_gets_what_its_object_lacks() {
         made("wrong", "w.x.com"),
         made("gone", "g.x.com"),
     ];
-    let plan = planned(&mut tenants, &objects, &Stubborn::new(), 99);
+    let plan = planned(&mut tenants, &objects, &Answers::new(), 99);
     let wanted = [
         (ChangeAction::Update, "edited"),
         (ChangeAction::Create, "new"),
@@ -126,7 +126,7 @@ fn each_tenant_gets_what_its_object_lacks() {
 fn an_update_is_bound_to_the_object_it_was_planned_for() {
     let mut tenants = table(&[("edited", "now.x.com")]);
     let objects = [made("edited", "before.x.com")];
-    let plan = planned(&mut tenants, &objects, &Stubborn::new(), 99);
+    let plan = planned(&mut tenants, &objects, &Answers::new(), 99);
     let change = Change::Update {
         uid: "uid-edited".into(),
         fields: vec!["domains".into()],
@@ -141,7 +141,7 @@ fn what_is_being_deleted_is_waited_for() {
     let mut tenants = table(&[("leaving", "l.x.com")]);
     let mut leaving = made("leaving", "l.x.com");
     leaving.deleting = true;
-    let plan = planned(&mut tenants, &[leaving], &Stubborn::new(), 99);
+    let plan = planned(&mut tenants, &[leaving], &Answers::new(), 99);
     assert!(plan.steps.is_empty() && plan.missing.is_empty());
     assert_eq!((plan.marked, plan.conflicts), (0, 0));
     assert_eq!(plan.held_up[0].action, ChangeAction::Create);
@@ -157,7 +157,7 @@ fn a_tenant_that_no_object_can_hold_is_a_wrong_one_and_still_there() {
     let plan = planned(
         &mut tenants,
         &[made("big", "d0.x.com")],
-        &Stubborn::new(),
+        &Answers::new(),
         99,
     );
     assert!(plan.steps.is_empty() && plan.missing.is_empty());
@@ -171,20 +171,22 @@ fn a_tenant_that_no_object_can_hold_is_a_wrong_one_and_still_there() {
 #[test]
 fn one_pass_takes_a_part_and_counts_the_rest() {
     let mut tenants = table(&[("aaa", "a.x.com"), ("bbb", "b.x.com"), ("ccc", "c.x.com")]);
-    let plan = planned(&mut tenants, &[], &Stubborn::new(), 2);
+    let plan = planned(&mut tenants, &[], &Answers::new(), 2);
     assert_eq!((plan.steps.len(), plan.creates), (2, 3));
 }
 
 #[test]
-fn what_the_api_server_keeps_otherwise_is_said_once() {
+fn what_was_said_is_not_said_again_to_the_same_or_an_older_version() {
     let mut tenants = table(&[("edited", "now.x.com")]);
     let objects = [made("edited", "before.x.com")];
-    let plan = planned(&mut tenants, &objects, &Stubborn::new(), 99);
+    let plan = planned(&mut tenants, &objects, &Answers::new(), 99);
     let mark = plan.steps[0].desired.mark().unwrap().to_owned();
-    let said = Stubborn::from([("edited".to_owned(), (mark.clone(), 5))]);
+    let said = Answers::from([("edited".to_owned(), (mark.clone(), 5))]);
     assert!(planned(&mut tenants, &objects, &said, 99).steps.is_empty());
+    let newer = Answers::from([("edited".to_owned(), (mark.clone(), 6))]);
+    assert!(planned(&mut tenants, &objects, &newer, 99).steps.is_empty());
     // Somebody changed it since: it is said again.
-    let older = Stubborn::from([("edited".to_owned(), (mark, 4))]);
+    let older = Answers::from([("edited".to_owned(), (mark, 4))]);
     assert_eq!(planned(&mut tenants, &objects, &older, 99).steps.len(), 1);
 }
 
@@ -206,7 +208,7 @@ proptest! {
             .collect();
         objects.extend(theirs.iter().map(|name| foreign(name)));
 
-        let plan = planned(&mut table(&named), &objects, &Stubborn::new(), 99);
+        let plan = planned(&mut table(&named), &objects, &Answers::new(), 99);
         for step in &plan.steps {
             prop_assert!(!theirs.contains(&step.name));
             prop_assert!(rows.contains(&step.name));
@@ -218,7 +220,7 @@ proptest! {
 
         objects.retain(|one| !plan.steps.iter().any(|step| step.name == one.name));
         objects.extend(plan.steps.iter().map(|step| made(&step.name, &format!("{}.x.com", step.name))));
-        let after = planned(&mut table(&named), &objects, &Stubborn::new(), 99);
+        let after = planned(&mut table(&named), &objects, &Answers::new(), 99);
         prop_assert!(after.steps.is_empty(), "{:?}", after.steps);
     }
 }
