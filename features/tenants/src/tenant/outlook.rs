@@ -13,7 +13,7 @@ use kernel::{Marker, ObjectKey};
 
 use super::draft::Draft;
 use super::ground::{self, Ground};
-use super::keep::told_details;
+use super::managed::told_details;
 use super::stop::Stop;
 use super::taken::tags_of;
 use super::validate::{Candidate, validate};
