@@ -49,8 +49,7 @@ impl Tier {
     pub(crate) fn side_by_side(self) -> usize {
         match self {
             Self::Check | Self::Unit | Self::Start => 1,
-            Self::Contract => 2,
-            Self::Integration | Self::Chaos => 3,
+            Self::Contract | Self::Integration | Self::Chaos => 2,
         }
     }
 
