@@ -241,7 +241,8 @@ fn doubt(ctx: &Ctx, key: &ObjectKey, seen: Option<Summary>) {
     ctx.wake_in(Ours::Tenant, key, Duration::ZERO);
 }
 
-fn status(tenant: &Stored) -> DistributionTenantStatus {
+/// What a tenant's status says; nothing where it cannot be read.
+pub(crate) fn status(tenant: &Stored) -> DistributionTenantStatus {
     let object = tenant.parse(&Kind::of::<DistributionTenant>());
     object
         .ok()

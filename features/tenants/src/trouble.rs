@@ -7,16 +7,10 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use engine::{ApiError, Classified};
-use kernel::{Backoff, Class};
+use kernel::Class;
 
 use crate::failure::{Again, Failure, PATIENCE, Says, slow};
-
-/// When one who was outrun by others tries again.
-const OUTRUN: Backoff = Backoff {
-    first: Duration::from_secs(1),
-    cap: Duration::from_secs(5 * 60),
-    jitter: 0.2,
-};
+use crate::outside::BACKOFF;
 
 /// What can surprise a pass.
 #[derive(Debug, thiserror::Error)]
@@ -122,7 +116,7 @@ impl Trouble {
     /// Takes in that others wrote whenever we wanted to; gives when to try again.
     pub(crate) fn outrun(&mut self, at: &Moment) -> Duration {
         self.passing = self.passing.saturating_add(1);
-        let wait = OUTRUN.delay(self.passing, at.random);
+        let wait = BACKOFF.delay(self.passing, at.random);
         self.hold(wait, at);
         wait
     }

@@ -4,12 +4,10 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::tenants::{
-    DistributionTenant, DistributionTenantStatus, DnsRecord, RecordState, conditions, reasons,
-};
+use api::tenants::{DistributionTenantStatus, DnsRecord, RecordState, conditions, reasons};
 use aws::route53::Start;
 use aws::{Asker, Priority};
-use engine::{Index, Kind, Stored};
+use engine::Index;
 use kernel::{ObjectKey, find, spread};
 
 use super::known::Known;
@@ -20,6 +18,7 @@ use super::{Login, Place, Spot, names};
 use crate::ctx::{Ctx, Ours};
 use crate::failure::Way;
 use crate::outside::{insist, passes};
+use crate::sweep::status;
 
 /// Tenants by the zones that hold records of theirs.
 const BY_ZONE: &str = "tenants.zone";
@@ -153,14 +152,6 @@ fn doubt(ctx: &Ctx, key: &ObjectKey, spots: BTreeSet<Spot>) {
     });
     ctx.memory.note(key, |memory| memory.doubted = true);
     ctx.wake_in(Ours::Tenant, key, Duration::ZERO);
-}
-
-fn status(tenant: &Stored) -> DistributionTenantStatus {
-    let object = tenant.parse(&Kind::of::<DistributionTenant>());
-    object
-        .ok()
-        .and_then(|object: DistributionTenant| object.status)
-        .unwrap_or_default()
 }
 
 /// The records of a tenant that Route 53 took and that nothing is about to change.

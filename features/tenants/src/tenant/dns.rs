@@ -29,7 +29,7 @@ use crate::dns::want::{Refusals, Want, wanted};
 use crate::dns::{Spot, Target, Zone};
 use crate::failure::{Way, slow};
 use search::{Search, candidates, look, may_use};
-pub(super) use search::{read, seen, zone};
+pub(super) use search::{asker, read, seen, zone};
 
 /// How long a pass waits for an answer that wakes it, at most.
 const ANSWER: Duration = Duration::from_secs(5 * 60);
@@ -408,7 +408,7 @@ fn say(verdict: &Verdict, key: &ObjectKey, ctx: &Ctx, draft: &mut Draft) -> Opti
             let again = ctx.deck.clock.elapsed() + wait;
             ctx.memory
                 .note(key, |memory| *memory.dns_again.get_or_insert(again));
-            if draft.is_held_up() {
+            if draft.held_up {
                 let held = Reason::new(reasons::DNS_ERROR, reason.message.clone());
                 draft.no(Question::Ready, held);
             }
@@ -429,7 +429,7 @@ fn refuse(text: &str, key: &ObjectKey, draft: &mut Draft, ctx: &Ctx) -> Stop {
     let wait = ctx.memory.note(key, |memory| {
         memory.dns_trouble.blocked(reasons::DNS_ERROR, &at)
     });
-    if draft.is_held_up() {
+    if draft.held_up {
         draft.no(Question::Ready, reason.clone());
     }
     draft.no(Question::Dns, reason);

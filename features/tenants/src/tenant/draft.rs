@@ -75,10 +75,6 @@ impl Draft {
         }
     }
 
-    pub(crate) fn is_held_up(&self) -> bool {
-        self.held_up
-    }
-
     pub(crate) fn generation(&self) -> Option<i64> {
         self.generation
     }

@@ -7,7 +7,7 @@ mod step;
 use std::collections::BTreeSet;
 
 use api::tenants::{DeletionPolicy, DistributionTenant, DriftPolicy, reasons};
-use aws::{Asker, Fault, Priority};
+use aws::{Asker, Fault};
 use engine::Pass;
 use kernel::{Marker, ObjectKey};
 
@@ -50,7 +50,7 @@ pub(crate) async fn outlook(
     pass: &mut Pass,
 ) -> Told {
     let mut draft = Draft::new(object);
-    let asker = asker(key);
+    let asker = dns::asker(key);
     if object.metadata.deletion_timestamp.is_some() {
         return leaving(object, key, &asker, ctx, &mut draft, pass).await;
     }
@@ -85,7 +85,7 @@ pub(crate) async fn endpoint(
         let why = draft.refusal().map(|reason| reason.message);
         return Err(why.unwrap_or_default());
     };
-    let asker = asker(key);
+    let asker = dns::asker(key);
     let found = target::found(&ground, &draft.status, &asker, ctx).await;
     found.map_err(|error| error.to_string())
 }
@@ -98,10 +98,6 @@ async fn acquaint(object: &DistributionTenant, key: &ObjectKey, ctx: &Ctx) -> Re
         learnt.map_err(|error| error.to_string())?;
     }
     Ok(())
-}
-
-fn asker(key: &ObjectKey) -> Asker {
-    Asker::new(Priority::Edit, key.namespace.clone().unwrap_or_default())
 }
 
 /// A stage ended the pass: it refuses, or AWS could not be read.

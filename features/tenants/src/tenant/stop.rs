@@ -129,7 +129,7 @@ fn say(says: Says, error: &aws::Error, draft: &mut Draft) {
         Says::Both(reason) => (&[Question::Ready, Question::Synced], reason),
         Says::Dns(reason) => {
             // Once the tenant is there, DNS holds Ready up only where the spec waits for it.
-            if draft.is_held_up() {
+            if draft.held_up {
                 (&[Question::Dns, Question::Ready], reason)
             } else {
                 (&[Question::Dns], reason)

@@ -17,7 +17,8 @@ use crate::failure::Way;
 use crate::tenant::ground::{Ground, judged};
 use crate::tenant::stop::count;
 
-fn asker(key: &ObjectKey) -> Asker {
+/// Who asks AWS for what a tenant needs now.
+pub(in crate::tenant) fn asker(key: &ObjectKey) -> Asker {
     Asker::new(Priority::Edit, key.namespace.clone().unwrap_or_default())
 }
 

@@ -7,7 +7,7 @@ use aws::Asker;
 use kernel::ObjectKey;
 
 use super::step::{Does, Step};
-use super::{Look, Told, asker};
+use super::{Look, Told};
 use crate::ctx::Ctx;
 use crate::dns::Zone;
 use crate::dns::outlook::{Ahead, Foreseen, Needs, View, ahead};
@@ -16,6 +16,7 @@ use crate::dns::plan::Served;
 use crate::dns::record::{Action, Content, RecordSet};
 use crate::dns::verdict::Verdict;
 use crate::dns::want::{Want, Wanted};
+use crate::tenant::dns::asker;
 use crate::tenant::draft::Draft;
 use crate::tenant::{dns, target};
 
