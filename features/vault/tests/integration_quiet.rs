@@ -97,8 +97,7 @@ fn three_hundred_objects_in_order_are_read_once_a_resync_and_never_written() -> 
         all_ready(&crew, 150).await?;
         assert_eq!(crew.calls(Method::POST, "auth/*/login"), 1);
 
-        // Passes that were asked for by the last writes are over when all have been read again.
-        settled(&crew).await?;
+        settled(site, &crew).await?;
         let (mark, writes, before) = (site.world.mark(), crew.writes(), reads(&crew));
         let upkeep = |crew: &Crew| {
             crew.calls(Method::GET, "sys/health") + crew.calls(Method::GET, "auth/token/*")
@@ -157,12 +156,18 @@ async fn at_pace(site: &Site, pace: u32) -> Result<()> {
     again.await
 }
 
-/// Waits until every object has been read once more.
-async fn settled(crew: &Crew) -> Result<()> {
-    let before = reads(crew);
-    eventually_within(PATIENCE, "all have been read again", async || {
-        let since = reads_since(crew, &before);
-        Ok(since.values().all(|count| *count >= 1).then_some(()))
+/// Waits for a time in which every object is read once more and nothing is written: the passes and
+/// events that the last writes asked for are over.
+async fn settled(site: &Site, crew: &Crew) -> Result<()> {
+    eventually_within(PATIENCE, "a resync without a write", async || {
+        let (mark, before) = (site.world.mark(), reads(crew));
+        eventually_within(PATIENCE, "all have been read again", async || {
+            let since = reads_since(crew, &before);
+            Ok(since.values().all(|count| *count >= 1).then_some(()))
+        })
+        .await?;
+        let written = crew.kubernetes_writes(mark).await?;
+        Ok(written.is_empty().then_some(()))
     })
     .await
 }
