@@ -54,6 +54,85 @@ async fn all_values_set_render_valid_objects() -> Result<()> {
     Ok(())
 }
 
+/// The chart for tenants alone, with a Prometheus.
+async fn for_tenants() -> Result<String> {
+    let switches = "features.tenants.enabled=true,metrics.serviceMonitor.enabled=true";
+    Chart::released()?.rendered(&["--set", switches]).await
+}
+
+#[tokio::test]
+async fn pods_are_found_by_their_metrics_service_and_kept_by_a_budget() -> Result<()> {
+    let manifest = for_tenants().await?;
+    let pod = deployment(&manifest)?["spec"]["template"].take();
+    let service = the(&manifest, "Service")?;
+    let monitor = the(&manifest, "ServiceMonitor")?["spec"].take();
+    let budget = the(&manifest, "PodDisruptionBudget")?["spec"].take();
+    let labels = &pod["metadata"]["labels"];
+    expect_selected(&service["spec"]["selector"], labels);
+    expect_selected(&budget["selector"]["matchLabels"], labels);
+    assert_eq!(budget["maxUnavailable"], 1);
+    let found = &service["metadata"]["labels"];
+    expect_selected(&monitor["selector"]["matchLabels"], found);
+
+    // Monitor, Service and container mean the same port.
+    let port = &service["spec"]["ports"][0];
+    let endpoint = &monitor["endpoints"][0];
+    assert_eq!(endpoint["port"], port["name"]);
+    assert_eq!(endpoint["scheme"], "https");
+    let container = &pod["spec"]["containers"][0];
+    let ports = container["ports"].as_array().expect("it has ports");
+    let named = ports.iter().find(|one| one["name"] == port["targetPort"]);
+    let number = &named.expect("it has the port")["containerPort"];
+    let flag = format!("--metrics-bind-address=:{number}");
+    assert!(args(&manifest)?.contains(&flag), "{flag}");
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_pod_writes_to_no_disk_and_may_ask_who_reads_its_metrics() -> Result<()> {
+    let manifest = for_tenants().await?;
+    let pod = deployment(&manifest)?["spec"]["template"]["spec"].take();
+    let guard = &pod["containers"][0]["securityContext"];
+    assert_eq!(guard["readOnlyRootFilesystem"], true);
+    let seccomp = &pod["securityContext"]["seccompProfile"];
+    assert_eq!(seccomp["type"], "RuntimeDefault");
+
+    let who = json!({"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]});
+    let grants = |role: &Value| {
+        role["rules"]
+            .as_array()
+            .is_some_and(|all| all.contains(&who))
+    };
+    let roles = all(&manifest, "ClusterRole")?;
+    let role = roles.iter().find(|role| grants(role));
+    let name = &role.expect("a role grants it")["metadata"]["name"];
+    let bindings = all(&manifest, "ClusterRoleBinding")?;
+    let bound = bindings.iter().find(|one| one["roleRef"]["name"] == *name);
+    let subject = &bound.expect("the role is bound")["subjects"][0];
+    assert_eq!(subject["name"], pod["serviceAccountName"]);
+    assert_eq!(subject["namespace"], NAMESPACE);
+    Ok(())
+}
+
+/// Helm upgrades what is part of a release, and leaves alone what lies in a chart's `crds`.
+#[tokio::test]
+async fn crds_are_part_of_the_release() -> Result<()> {
+    let crds = all(&for_tenants().await?, "CustomResourceDefinition")?;
+    let kinds: BTreeSet<_> = crds
+        .iter()
+        .filter_map(|crd| crd["spec"]["names"]["kind"].as_str())
+        .collect();
+    let wanted = [
+        "ConnectionGroup",
+        "DistributionTenant",
+        "Invalidation",
+        "TenantPolicy",
+        "TenantSource",
+    ];
+    assert_eq!(kinds, wanted.into());
+    Ok(())
+}
+
 #[rstest]
 #[case::unknown_value("replica=3", "additional properties 'replica' not allowed")]
 #[case::wrong_type("replicas=two", "at '/replicas': got string, want integer")]
@@ -289,11 +368,30 @@ async fn columns(cluster: &Cluster) -> Result<Vec<String>> {
     Ok(columns.flatten().map(|column| column.name).collect())
 }
 
-fn deployment(manifest: &str) -> Result<Value> {
+/// The rendered objects of a kind.
+fn all(manifest: &str, kind: &str) -> Result<Vec<Value>> {
     let objects = manifests::parse(manifest)?.into_iter();
-    let mut values = objects.map(|object| serde_json::to_value(object).expect("it was JSON"));
-    let found = values.find(|object| object["kind"] == "Deployment");
-    Ok(found.expect("the chart renders a Deployment"))
+    let values = objects.map(|object| serde_json::to_value(object).expect("it was JSON"));
+    Ok(values.filter(|object| object["kind"] == kind).collect())
+}
+
+/// The only one of a kind.
+fn the(manifest: &str, kind: &str) -> Result<Value> {
+    let mut found = all(manifest, kind)?;
+    assert_eq!(found.len(), 1, "{kind}: {found:#?}");
+    Ok(found.remove(0))
+}
+
+fn deployment(manifest: &str) -> Result<Value> {
+    the(manifest, "Deployment")
+}
+
+fn expect_selected(selector: &Value, labels: &Value) {
+    let wanted = selector.as_object().expect("a selector is a map");
+    assert!(!wanted.is_empty(), "it selects everything");
+    for (key, value) in wanted {
+        assert_eq!(labels[key], *value, "{key} of {labels}");
+    }
 }
 
 /// The operator's command line.

@@ -148,26 +148,38 @@ pub(crate) enum OperatorBuild {
     Chaos,
 }
 
+impl OperatorBuild {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Plain => "plain",
+            Self::Chaos => "chaos",
+        }
+    }
+}
+
 /// Builds the operator and returns a copy that later builds do not replace.
 pub(crate) fn operator(which: OperatorBuild) -> Result<PathBuf, Error> {
-    let (name, args): (&str, &[&str]) = match which {
-        OperatorBuild::Plain => ("plain", &["build", "--package", "pontoon"]),
-        OperatorBuild::Chaos => (
-            "chaos",
-            &["build", "--package", "pontoon", "--features", "chaos"],
-        ),
+    let args: &[&str] = match which {
+        OperatorBuild::Plain => &["build", "--package", "pontoon"],
+        OperatorBuild::Chaos => &["build", "--package", "pontoon", "--features", "chaos"],
     };
-    let built = build(args)?
-        .into_iter()
-        .filter(|artifact| artifact.target.name == "pontoon")
-        .find_map(|artifact| artifact.executable)
+    kept(which, &build(args)?)
+}
+
+/// A copy of the operator among what was built, which later builds do not replace.
+pub(crate) fn kept(which: OperatorBuild, built: &[Artifact]) -> Result<PathBuf, Error> {
+    let built = built
+        .iter()
+        .filter(|artifact| artifact.target.name == "pontoon" && !artifact.profile.test)
+        .find_map(|artifact| artifact.executable.as_ref())
         .ok_or_else(|| Error::new("cargo built no executable named pontoon"))?;
-    let folder = metadata()?.target_directory.join("xtask").join(name);
+    let target = metadata()?.target_directory;
+    let folder = target.join("xtask").join(which.name());
     let kept = folder.join("pontoon");
     std::fs::create_dir_all(&folder).doing(format_args!("making {}", folder.display()))?;
     // Copied aside and renamed: a running operator keeps its file, a reader never sees half of one.
     let aside = folder.join(format!("pontoon.{}", std::process::id()));
-    std::fs::copy(&built, &aside).doing(format_args!("copying {}", built.display()))?;
+    std::fs::copy(built, &aside).doing(format_args!("copying {}", built.display()))?;
     std::fs::rename(&aside, &kept).doing(format_args!("placing {}", kept.display()))?;
     Ok(kept)
 }

@@ -196,8 +196,17 @@ impl Error {
         }
     }
 
+    /// Whether the call was not made at all: STS gave no credentials for it.
+    pub fn lacks_credentials(&self) -> bool {
+        let sts = [Operation::AssumeRole, Operation::AssumeRoleWithWebIdentity];
+        self.operation().is_some_and(|asked| sts.contains(&asked))
+    }
+
     /// Whether the call may have had its effect all the same: look before repeating it.
     pub fn may_have_happened(&self) -> bool {
+        if self.lacks_credentials() {
+            return false;
+        }
         match self {
             Self::NoAnswer { .. } | Self::Unreadable { .. } => true,
             // AWS's own failures say nothing of how far it came.
@@ -226,6 +235,8 @@ impl Error {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     fn refused(operation: Operation, code: &str, message: &str) -> Error {
@@ -285,5 +296,38 @@ mod tests {
         assert!(!Error::from(Deposed).may_have_happened());
         let denied = refused(Operation::CreateDistributionTenant, "AccessDenied", "");
         assert!(!denied.may_have_happened());
+    }
+
+    #[rstest]
+    #[case::the_call_itself(Operation::ChangeResourceRecordSets, true)]
+    #[case::a_roles_credentials(Operation::AssumeRole, false)]
+    #[case::our_own_credentials(Operation::AssumeRoleWithWebIdentity, false)]
+    fn a_call_may_have_happened_once_there_were_credentials_for_it(
+        #[case] operation: Operation,
+        #[case] may: bool,
+    ) {
+        let resource = "acme".to_owned();
+        let lost = Error::NoAnswer {
+            operation,
+            resource: resource.clone(),
+            reason: "time-out".to_owned(),
+        };
+        let odd = Error::Unreadable {
+            operation,
+            resource: resource.clone(),
+            reason: "no XML".to_owned(),
+        };
+        let broken = Error::Refused(Box::new(Refusal {
+            operation,
+            resource,
+            code: "InternalError".to_owned(),
+            message: String::new(),
+            status: 500,
+            request_id: None,
+        }));
+        for error in [lost, odd, broken] {
+            assert_eq!(error.may_have_happened(), may, "{error}");
+            assert_eq!(error.class(), Class::Transient);
+        }
     }
 }

@@ -39,7 +39,7 @@ const AGAIN: Backoff = Backoff {
     jitter: 0.0,
 };
 
-const ISSUED: &str = "issued";
+pub(crate) const ISSUED: &str = "issued";
 const PENDING: &str = "pending-validation";
 
 /// How long after a request that went out again so often CloudFront is asked.

@@ -23,6 +23,8 @@ use crate::sweep::Lengths;
 
 /// How long a pass that waits for its turn is left alone, at most: its ticket wakes it.
 const TURN: Duration = Duration::from_secs(5 * 60);
+/// How soon a pass comes again that needs a cache which is not read yet.
+pub(crate) const UNSETTLED: Duration = Duration::from_secs(5);
 
 /// The feature's ground. One for all controllers.
 pub(crate) struct Ctx {

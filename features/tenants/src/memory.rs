@@ -12,12 +12,14 @@ use crate::diff::{Ineffective, Plan};
 use crate::trouble::Trouble;
 
 /// What is known of one tenant. Times are the engine's clock's.
+///
+/// There are many, and most know little: what is large and rare is boxed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Memory {
     /// Something gives reason to look at the tenant in CloudFront.
     pub(crate) doubted: bool,
     /// How the last list showed it.
-    pub(crate) seen: Option<Summary>,
+    pub(crate) seen: Option<Box<Summary>>,
     /// When it is next compared whole, tags included.
     pub(crate) whole: Option<Duration>,
     /// When it was last asked for without an answer.
@@ -33,13 +35,15 @@ pub(crate) struct Memory {
     /// The version that our last write replaced: a read that shows it is behind.
     pub(crate) replaced: Option<String>,
     /// An Update without an answer, until a new version shows what became of it.
-    pub(crate) unheard: Option<Unheard>,
+    pub(crate) unheard: Option<Box<Unheard>>,
     /// When others' changes were last undone.
     pub(crate) corrected: Option<Duration>,
     /// The last Update, until a read shows what came of it.
-    pub(crate) sent: Option<Accepted>,
+    pub(crate) sent: Option<Box<Accepted>>,
     /// An Update that had no effect.
-    pub(crate) ineffective: Option<Ineffective>,
+    pub(crate) ineffective: Option<Box<Ineffective>>,
+    /// That the condition was asked for one that an earlier process sent.
+    pub(crate) recalled: bool,
     /// How often its certificate was looked at without news, and when it is next.
     pub(crate) certificate_polls: u32,
     pub(crate) certificate_due: Option<Duration>,
@@ -53,8 +57,9 @@ pub(crate) struct Memory {
     /// The spec for which its records were last looked at, and when those refused are again.
     pub(crate) dns_generation: Option<i64>,
     pub(crate) dns_again: Option<Duration>,
-    /// What went wrong in CloudFront, and in Route 53.
+    /// What went wrong in CloudFront, with the tags there, and in Route 53.
     pub(crate) trouble: Trouble,
+    pub(crate) tags_trouble: Trouble,
     pub(crate) dns_trouble: Trouble,
     /// Who wants something that this one has.
     waiters: BTreeSet<ObjectKey>,
@@ -79,19 +84,22 @@ pub(crate) struct Accepted {
 
 /// All of them.
 #[derive(Debug, Default)]
-pub(crate) struct Memories(Mutex<HashMap<ObjectKey, Memory>>);
+pub(crate) struct Memories(Mutex<HashMap<ObjectKey, Box<Memory>>>);
 
 impl Memories {
     /// What is known of `key`.
     pub(crate) fn of(&self, key: &ObjectKey) -> Memory {
-        self.0.lock().get(key).cloned().unwrap_or_default()
+        let all = self.0.lock();
+        all.get(key)
+            .map(|memory| (**memory).clone())
+            .unwrap_or_default()
     }
 
     /// Changes what is known of `key`.
     pub(crate) fn note<T>(&self, key: &ObjectKey, change: impl FnOnce(&mut Memory) -> T) -> T {
         let mut all = self.0.lock();
         if !all.contains_key(key) {
-            all.insert(key.clone(), Memory::default());
+            all.insert(key.clone(), Box::default());
         }
         change(all.get_mut(key).expect("it was put there just now"))
     }
@@ -141,6 +149,11 @@ mod tests {
         assert_eq!(memories.waiting(&holder), BTreeSet::new());
         memories.wait_for(&holder, &waiter);
         assert_eq!(memories.waiting(&holder).len(), 1);
+    }
+
+    #[test]
+    fn one_takes_little_room() {
+        assert!(size_of::<Memory>() <= 640, "{}", size_of::<Memory>());
     }
 
     #[test]

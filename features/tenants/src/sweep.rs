@@ -236,7 +236,7 @@ fn missing(ctx: &Ctx, ours: &[Arc<Stored>], seen: &HashSet<String>, began: Durat
 fn doubt(ctx: &Ctx, key: &ObjectKey, seen: Option<Summary>) {
     ctx.memory.note(key, |memory| {
         memory.doubted = true;
-        memory.seen = seen;
+        memory.seen = seen.map(Box::new);
     });
     ctx.wake_in(Ours::Tenant, key, Duration::ZERO);
 }

@@ -5,7 +5,7 @@ mod stories;
 use api::tenants::DistributionTenant;
 use rstest::rstest;
 use serde_json::{Value, json};
-use stories::cloud::CERTIFICATE;
+use stories::cloud::{CERTIFICATE, DENIED, Fault, STALE};
 use stories::objects::{acme, requesting, said, serving, with, word, words};
 use stories::{Site, USUAL, tell};
 use testkit::{Result, is};
@@ -254,6 +254,57 @@ fn a_request_that_is_taken_back_detaches_nothing() -> Result<()> {
         assert_eq!(attached(site, "acme")?, json!(arn));
         let status = site.status("acme").await?;
         assert_eq!(word(&status.conditions, "Synced"), "True/InSync");
+
+        // It is what the tenant should have: another one is drift.
+        site.edits_tenant("acme", json!({"certificate": CERTIFICATE}))?;
+        let is_back = |live: &Value| live["customizations"]["certificate"] == json!(arn);
+        site.until_live("acme", is_back).await?;
+        site.event("acme", "DriftCorrected").await?;
+        Ok(())
+    })
+}
+
+#[rstest]
+#[case::failing(Fault::Refused(500, "InternalError"), "AWSError")]
+#[case::denied(DENIED, "AccessDenied")]
+fn a_certificate_that_cannot_be_attached_is_told_and_attached_later(
+    #[case] fault: Fault,
+    #[case] reason: &'static str,
+) -> Result<()> {
+    tell(USUAL, async |site| {
+        furnish(site)?;
+        site.makes("acme", requested()).await?;
+        site.breaks("UpdateDistributionTenant", fault)?;
+        site.certificate_is("acme", "issued")?;
+        site.sees("acme", is("Ready", reason)).await?;
+        // It is tried again and again, and nothing else is said meanwhile.
+        let tries = site.count("UpdateDistributionTenant")?;
+        site.called("UpdateDistributionTenant", tries + 1).await?;
+        let told = words(&site.past("acme").await?, "Ready");
+        assert_eq!(told.last(), Some(&format!("False/{reason}")), "{told:?}");
+        let refusals = told.iter().filter(|one| one.ends_with(reason));
+        assert_eq!(refusals.count(), 1, "{told:?}");
+        site.mends()?;
+        site.sees("acme", is("CertificateReady", "Validated"))
+            .await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_certificate_is_attached_in_the_same_pass_against_others() -> Result<()> {
+    tell(USUAL, async |site| {
+        furnish(site)?;
+        site.makes("acme", requested()).await?;
+        site.breaks_once("UpdateDistributionTenant", STALE)?;
+        site.certificate_is("acme", "issued")?;
+        site.sees("acme", is("CertificateReady", "Attaching"))
+            .await?;
+        let calls = site.calls("UpdateDistributionTenant")?;
+        let pause = calls[1].after(&calls[0]);
+        assert!(pause < 30, "after {pause} s");
+        site.sees("acme", is("CertificateReady", "Validated"))
+            .await?;
         Ok(())
     })
 }

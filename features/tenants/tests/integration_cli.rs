@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex};
 use api::tenants::{DistributionTenant, names};
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use stories::cloud::D0;
-use stories::objects::{acme, acme_with_dns, manifest, serving, with};
+use stories::cloud::{CERTIFICATE, D0};
+use stories::objects::{acme, acme_with_dns, manifest, requesting, serving, with};
 use stories::{Site, USUAL, tell};
 use testkit::{Result, eventually, is};
 use verbs::{ask, ends, has_line, pontoon};
@@ -59,43 +59,79 @@ async fn loses(site: &Site, name: &str) -> Result<()> {
     Ok(())
 }
 
+/// Makes a tenant that has something of everything, its certificate from CloudFront; then the
+/// cluster is lost.
+async fn makes_and_loses(site: &Site, name: &str) -> Result<()> {
+    let acl = "arn:aws:wafv2:us-east-1:000000000000:global/webacl/shop/1";
+    let everything = json!({
+        "parameters": [{"name": "tier", "value": "gold"}],
+        "customizations": {
+            "webAcl": {"action": "override", "arn": acl},
+            "geoRestrictions": {"restrictionType": "whitelist", "locations": ["DE", "FR"]},
+        },
+    });
+    let spec = with(acme_with_dns(), requesting("self-hosted"));
+    site.makes(name, with(spec, everything)).await?;
+    site.certificate_is(name, "issued")?;
+    site.sees(name, is("CertificateReady", "Validated")).await?;
+    site.ready(name).await?;
+    site.stop().await?;
+    loses(site, name).await
+}
+
+/// Makes tenants of nobody: one with all that the console offers, one whose name no object can
+/// have, a plain one.
+fn seeds_others(site: &Site) -> Result<()> {
+    let others = [
+        json!({
+            "name": "fenced", "domains": ["b.example.com"], "certificate": CERTIFICATE,
+            "parameters": {"tier": "lead"}, "webAcl": {"action": "disable"},
+            "geo": {"type": "blacklist", "locations": ["AQ"]},
+        }),
+        json!({"name": "Legacy.Site", "domains": ["c.example.com"]}),
+        json!({"name": "plain", "domains": ["d.example.com"]}),
+    ];
+    for tenant in others {
+        let usual = json!({"distribution": "E1", "tags": {"team": "shop"}});
+        site.seeds_tenant(with(usual, tenant))?;
+    }
+    site.may_take(&["fenced", "Legacy.Site", "plain"])
+}
+
 #[test]
 fn what_is_imported_and_applied_is_ready_without_an_update() -> Result<()> {
     tell(USUAL, async |site| {
-        // One of a cluster that was lost, one of nobody, one whose name no object can have.
-        let golden = json!({"parameters": [{"name": "tier", "value": "gold"}]});
-        site.makes("acme", with(acme_with_dns(), golden)).await?;
-        site.stop().await?;
-        loses(site, "acme").await?;
-        for (name, domain) in [("plain", "b.example.com"), ("Legacy.Site", "c.example.com")] {
-            site.seeds_tenant(json!({
-                "name": name, "distribution": "E1", "domains": [domain], "tags": {"team": "shop"},
-            }))?;
-        }
-        site.may_take(&["plain", "Legacy.Site"])?;
-        let before = site.live_tenants()?;
-        let zone = site.zone("Z1")?;
+        site.switch("cloudfront", json!({"pageSize": 2}))?;
+        makes_and_loses(site, "acme").await?;
+        seeds_others(site)?;
+        let (before, zone, mark) = (site.live_tenants()?, site.zone("Z1")?, site.mark()?);
+        let certificate = &before["acme"]["customizations"]["certificate"];
+        assert_eq!(*certificate, before["acme"]["managed"]["arn"]);
 
-        let output = ask(
-            site,
-            &["import", "--distribution", "E1", "--dns", "-n", site.name()],
-        )?;
-        let manifests = ends(&output, 0);
+        let here = ["-n", site.name()];
+        let import = ["import", "--distribution", "E1", "--dns"];
+        let manifests = ends(&ask(site, &[&import[..], &here].concat())?, 0);
         assert!(manifests.contains("tenantName: Legacy.Site"), "{manifests}");
         assert!(manifests.contains("by: Name"), "{manifests}");
+        let calls = site.since(mark)?.into_iter();
+        let pages = calls.filter(|call| call.operation() == "ListDistributionTenants");
+        assert_eq!(pages.count(), 2);
+
         site.apply(&manifests).await?;
         site.start().await?;
-        let tenants = Api::<DistributionTenant>::namespaced(site.client(), site.name());
-        let applied = tenants.list(&kube::api::ListParams::default()).await?;
-        assert_eq!(applied.items.len(), 3);
-        for tenant in applied {
-            let name = tenant.metadata.name.unwrap_or_default();
-            site.ready(&name).await?;
+        for name in ["acme", "fenced", "legacy.site", "plain"] {
+            site.ready(name).await?;
         }
+        site.sees("acme", is("CertificateReady", "Validated"))
+            .await?;
         site.stays_quiet(2).await?;
-        assert_eq!(site.count("UpdateDistributionTenant")?, 0);
-        assert_eq!(site.count("CreateDistributionTenant")?, 1);
-        for (name, live) in site.live_tenants()? {
+        // Those of nobody got our tags, and records that were ours the values they have.
+        let mut done = site.done_since(mark)?;
+        done.retain(|operation| operation != "ChangeResourceRecordSets");
+        assert_eq!(done, ["TagResource"; 3]);
+        let after = site.live_tenants()?;
+        assert!(after.keys().eq(before.keys()), "{after:#?}");
+        for (name, live) in after {
             assert_eq!(live["etag"], before[&name]["etag"], "{name}");
             assert_eq!(live["tags"][names::CLUSTER_TAG], site.cluster, "{name}");
         }

@@ -3,15 +3,28 @@
 mod stories;
 
 use api::tenants::DistributionTenant;
+use rstest::rstest;
 use serde_json::{Value, json};
 use stories::calls::Call;
-use stories::cloud::{D0, DENIED};
+use stories::cloud::{BROKEN, D0, DENIED, Fault};
 use stories::objects::{acme, acme_with_dns, in_z1, serving, with, word, words};
 use stories::zone::{Zone, cname};
-use stories::{USUAL, tell};
-use testkit::{Result, is};
+use stories::{Plan, USUAL, tell};
+use testkit::{Result, eventually, is};
 
 const BOTH: [&str; 2] = ["a.example.com", "b.example.com"];
+
+/// An hour passes in six seconds.
+const HOURS: Plan = Plan {
+    pace: 600,
+    args: &["--tenants-sweep-interval=10m"],
+};
+
+/// Whether a tenant has no records on its list.
+fn without_records(one: &DistributionTenant) -> bool {
+    let status = one.status.as_ref();
+    status.is_some_and(|status| status.dns_records.is_empty())
+}
 
 /// Two domains, both in Z1.
 fn both() -> Value {
@@ -115,11 +128,7 @@ fn dns_can_be_added_later_and_taken_away_again() -> Result<()> {
         site.declare("acme", acme()).await?;
         site.zone_has("Z1", Zone::new()).await?;
         site.accepted("acme", 3).await?;
-        let cleared = |one: &DistributionTenant| {
-            let status = one.status.as_ref();
-            status.is_some_and(|status| status.dns_records.is_empty())
-        };
-        site.sees("acme", cleared).await?;
+        site.sees("acme", without_records).await?;
         site.sees("acme", is("DNSReady", "DNSNotConfigured"))
             .await?;
         assert_eq!(site.count("UpdateDistributionTenant")?, 0);
@@ -127,17 +136,30 @@ fn dns_can_be_added_later_and_taken_away_again() -> Result<()> {
     })
 }
 
-#[test]
-fn who_retains_keeps_the_records_and_gives_up_only_their_owner() -> Result<()> {
+#[rstest]
+#[case::at_once(None)]
+#[case::at_the_second_try(Some(BROKEN))]
+fn who_retains_keeps_the_records_and_gives_up_only_their_owner(
+    #[case] fault: Option<Fault>,
+) -> Result<()> {
     tell(USUAL, async |site| {
         let retained = json!({"deletionPolicy": "Retain"});
         site.makes("acme", with(acme_with_dns(), retained.clone()))
             .await?;
+        if let Some(fault) = fault {
+            site.breaks_once("ChangeResourceRecordSets", fault)?;
+        }
         site.declare("acme", with(acme(), retained)).await?;
-        let pointer = cname("a.example.com", 300, D0);
-        site.zone_has("Z1", Zone::from([pointer])).await?;
+        let pointer = Zone::from([cname("a.example.com", 300, D0)]);
+        site.zone_has("Z1", pointer.clone()).await?;
+        // That is before anybody would have looked through the zone, which is once an hour.
+        site.sees("acme", without_records).await?;
         site.sees("acme", is("DNSReady", "DNSNotConfigured"))
             .await?;
+        let batch = site.batches()?.pop().expect("a batch");
+        let gone = ["DELETE _pontoon-owner.a.example.com TXT"];
+        assert_eq!(batch.changes(), gone);
+        assert_eq!(site.zone("Z1")?, pointer);
         site.retains(&["a.example.com"]);
         Ok(())
     })
@@ -240,6 +262,32 @@ fn a_change_that_route_53_forgot_is_submitted_anew() -> Result<()> {
 }
 
 #[test]
+fn one_whose_change_was_forgotten_waits_for_the_next_without_haste() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.makes("acme", acme_with_dns()).await?;
+        site.holds_dns()?;
+        site.edit("acme", json!({"dns": {"ttl": 600}})).await?;
+        let first = site.sees("acme", is("DNSReady", "DNSPropagating")).await?;
+        let before = site.count("GetDistributionTenant")?;
+        // For three minutes the zone takes no other.
+        let busy = Fault::Refused(400, "PriorRequestNotComplete");
+        let rule = json!({"operation": "ChangeResourceRecordSets", "times": 3});
+        site.fault(rule, busy)?;
+        site.console("route53", json!({"forgetChanges": true}))?;
+        let another = |one: &DistributionTenant| {
+            let status = one.status.clone().unwrap_or_default();
+            status.dns_change_id.is_some() && status.dns_change_id != first.dns_change_id
+        };
+        site.sees("acme", another).await?;
+        let looks = site.count("GetDistributionTenant")? - before;
+        assert!(looks <= 6, "{looks} looks at the tenant");
+        site.settles_dns()?;
+        site.sees("acme", is("DNSReady", "DNSReady")).await?;
+        Ok(())
+    })
+}
+
+#[test]
 fn an_object_that_goes_while_records_are_on_their_way_takes_them_along() -> Result<()> {
     tell(USUAL, async |site| {
         site.holds_dns()?;
@@ -263,6 +311,77 @@ fn an_edit_that_dns_holds_up_is_not_ready() -> Result<()> {
         site.edit("acme", json!({"dns": {"ttl": 300}})).await?;
         let status = site.ready("acme").await?;
         assert_eq!(word(&status.conditions, "Ready"), "True/Deployed");
+        Ok(())
+    })
+}
+
+#[rstest]
+#[case::of_a_new_object(false)]
+#[case::of_an_edit(true)]
+fn what_is_refused_again_and_again_is_told_once_and_tried_ever_more_rarely(
+    #[case] is_edit: bool,
+) -> Result<()> {
+    tell(HOURS, async |site| {
+        if is_edit {
+            site.makes("acme", acme_with_dns()).await?;
+        }
+        let before = site.count("ChangeResourceRecordSets")?;
+        site.breaks("ChangeResourceRecordSets", DENIED)?;
+        let spec = with(acme_with_dns(), json!({"dns": {"ttl": 600}}));
+        site.declare("acme", spec).await?;
+        site.sees("acme", is("DNSReady", "DNSError")).await?;
+        // Every five minutes for an hour, then every half hour.
+        let pauses = eventually("tries become rare", async || {
+            let tries = site.calls("ChangeResourceRecordSets")?.split_off(before);
+            let pauses = tries.windows(2).map(|two| two[1].after(&two[0]));
+            let pauses: Vec<_> = pauses.collect();
+            let is_rare = pauses.last().is_some_and(|last| *last >= 20 * 60);
+            Ok(is_rare.then_some(pauses))
+        });
+        let pauses = pauses.await?;
+        assert!(pauses.len() >= 4, "{pauses:?}");
+
+        let past = site.past("acme").await?;
+        for condition in ["DNSReady", "Ready"] {
+            let mut told = words(&past, condition);
+            assert_eq!(told.pop().as_deref(), Some("False/DNSError"));
+            let refused = told.iter().filter(|one| one.contains("DNSError"));
+            assert_eq!(refused.count(), 0, "{condition}: {told:?}");
+        }
+        assert_eq!(site.notes("acme", "DNSError").await?.len(), 1);
+
+        site.mends()?;
+        let wanted = site.records_to("acme", &["a.example.com"], 600, D0);
+        site.zone_has("Z1", wanted).await?;
+        site.ready("acme").await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn credentials_that_are_not_accepted_are_told_and_tried_again_after_a_minute() -> Result<()> {
+    tell(USUAL, async |site| {
+        let expired = Fault::Told(403, "ExpiredToken", "The token has expired");
+        site.breaks("ChangeResourceRecordSets", expired)?;
+        site.declare("acme", acme_with_dns()).await?;
+        let status = site.sees("acme", is("DNSReady", "DNSError")).await?;
+        assert_eq!(word(&status.conditions, "Ready"), "False/DNSError");
+        // Each try is made twice, the second time with new credentials.
+        let calls = site.called("ChangeResourceRecordSets", 6).await?;
+        for last in [1, 3] {
+            let pause = calls[last + 1].after(&calls[last]);
+            assert!((60..180).contains(&pause), "again after {pause} s");
+        }
+        site.mends()?;
+        site.ready("acme").await?;
+        let told = words(&site.past("acme").await?, "DNSReady");
+        let order = [
+            "False/DNSRecordCreating",
+            "False/DNSError",
+            "False/DNSPropagating",
+            "True/DNSReady",
+        ];
+        assert_eq!(told, order);
         Ok(())
     })
 }

@@ -7,7 +7,7 @@ use api::tenants::{DistributionTenant, names};
 use kube::api::{Api, Patch, PatchParams};
 use rstest::rstest;
 use serde_json::{Value, json};
-use stories::cloud::{D0, DENIED};
+use stories::cloud::{BROKEN, D0, DENIED};
 use stories::objects::{acme_with_dns, change, declare, in_z1, said, serving, with, word, words};
 use stories::zone::{Zone, cname};
 use stories::{Plan, Site, USUAL, tell};
@@ -216,6 +216,75 @@ fn reported_drift_of_a_record_is_told_and_left_alone() -> Result<()> {
         site.puts_cname("Z1", NAME, 300, D0)?;
         site.sees("acme", is("DNSReady", "DNSReady")).await?;
         assert_eq!(site.done_since(mark)?, [""; 0]);
+        Ok(())
+    })
+}
+
+#[test]
+fn that_a_record_was_set_right_is_told_when_it_was() -> Result<()> {
+    tell(HOURS, async |site| {
+        site.makes("acme", acme_with_dns()).await?;
+        let right = site.zone("Z1")?;
+        site.breaks("ChangeResourceRecordSets", DENIED)?;
+        site.puts_cname("Z1", NAME, 300, ELSEWHERE)?;
+        site.sees("acme", is("DNSReady", "DNSError")).await?;
+        assert_eq!(site.notes("acme", "DriftCorrected").await?, [""; 0]);
+        assert_eq!(site.metric("drift_detected_total", &[]).await?, 0);
+
+        site.mends()?;
+        let note = site.event("acme", "DriftCorrected").await?;
+        assert!(note.contains(NAME), "{note}");
+        assert_eq!(site.zone("Z1")?, right);
+        assert_eq!(site.metric("drift_detected_total", &[]).await?, 1);
+        site.sees("acme", is("DNSReady", "DNSReady")).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn suspended_drift_of_a_record_is_not_forgotten_after_a_restart() -> Result<()> {
+    tell(HOURS, async |site| {
+        let suspended = json!({"driftPolicy": "suspend"});
+        site.makes("acme", with(acme_with_dns(), suspended)).await?;
+        site.puts_cname("Z1", NAME, 300, ELSEWHERE)?;
+        let listed = |one: &DistributionTenant| {
+            let status = one.status.clone().unwrap_or_default();
+            status.drift.iter().any(|one| one.field.contains(NAME))
+        };
+        site.sees("acme", listed).await?;
+        let before = site.past("acme").await?.len();
+        site.start().await?;
+        // An edit has it looked at before zones are listed.
+        let tags = json!({"tags": [{"key": "team", "value": "web"}]});
+        site.edit("acme", tags).await?;
+        site.accepted("acme", 2).await?;
+        let past = site.past("acme").await?;
+        assert!(past[before..].iter().all(listed), "it was forgotten");
+
+        // When it is right again, that is seen.
+        site.puts_cname("Z1", NAME, 300, D0)?;
+        site.sees("acme", |one: &DistributionTenant| !listed(one))
+            .await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn a_mark_that_others_deleted_is_put_back_at_the_second_try() -> Result<()> {
+    tell(HOURS, async |site| {
+        site.makes("acme", acme_with_dns()).await?;
+        let right = site.zone("Z1")?;
+        let before = site.count("ChangeResourceRecordSets")?;
+        site.breaks_once("ChangeResourceRecordSets", BROKEN)?;
+        site.deletes_record("Z1", MARK, "TXT")?;
+        site.called("ChangeResourceRecordSets", before + 2).await?;
+        site.zone_has("Z1", right).await?;
+        // Nobody waits for the next list of the zone, which is once an hour.
+        let tries = site.calls("ChangeResourceRecordSets")?.split_off(before);
+        let pause = tries[1].after(&tries[0]);
+        assert!(pause < 10 * 60, "again after {pause} s");
+        let told = words(&site.past("acme").await?, "DNSReady");
+        assert_eq!(told.last().map(String::as_str), Some("True/DNSReady"));
         Ok(())
     })
 }

@@ -2,7 +2,7 @@
 
 mod stories;
 
-use api::tenants::names;
+use api::tenants::{DistributionTenant, names};
 use rstest::rstest;
 use serde_json::{Value, json};
 use stories::cloud::{D0, DENIED, STALE};
@@ -174,6 +174,14 @@ fn an_update_that_has_no_effect_is_named_and_not_sent_again_soon() -> Result<()>
         // Four minutes of looking at it change nothing.
         site.sweeps(8).await?;
         assert_eq!(site.count("UpdateDistributionTenant")?, 1);
+        // A new process knows it from the condition, and takes it for nobody's drift.
+        site.start().await?;
+        site.sweeps(4).await?;
+        assert_eq!(site.count("UpdateDistributionTenant")?, 1);
+        let status = site.status("acme").await?;
+        let synced = word(&status.conditions, "Synced");
+        assert_eq!(synced, "False/UpdateNotEffective");
+        assert_eq!(site.metric("drift_detected_total", &[]).await?, 0);
 
         // Wanted as it is, it is in order.
         site.declare("acme", with(serving(&BOTH), golden)).await?;
@@ -264,7 +272,8 @@ fn a_domain_that_cannot_be_proved_yet_holds_up_the_edit_and_no_more() -> Result<
     tell(USUAL, async |site| {
         site.console("cloudfront", json!({"distribution": {"id": "E3"}}))?;
         let first = with(acme(), requesting("cloudfront"));
-        let first = with(first, json!({"distributionId": "E3"}));
+        let by_hand = json!({"distributionId": "E3", "dns": {"provider": "none"}});
+        let first = with(first, by_hand);
         site.puts_cname("Z1", "a.example.com", 300, D0)?;
         site.makes("acme", first).await?;
 
@@ -278,6 +287,10 @@ fn a_domain_that_cannot_be_proved_yet_holds_up_the_edit_and_no_more() -> Result<
         assert_eq!(status.observed_generation, Some(1));
         assert_eq!(site.domains("acme")?, ["a.example.com"]);
         site.event("acme", "DomainValidationPending").await?;
+        // The record that proves it is told.
+        let required = status.required_records.iter();
+        let required: Vec<_> = required.map(|one| one.name.as_str()).collect();
+        assert_eq!(required, BOTH);
 
         site.puts_cname("Z1", "b.example.com", 300, D0)?;
         site.accepted("acme", 2).await?;
@@ -292,9 +305,14 @@ fn tags_that_may_not_be_written_are_not_in_sync_until_they_may() -> Result<()> {
     tell(USUAL, async |site| {
         site.makes("acme", acme()).await?;
         site.breaks("TagResource", DENIED)?;
-        let tags = json!({"tags": [{"key": "team", "value": "shop"}]});
-        site.edit("acme", tags).await?;
+        let edit = json!({"tags": [{"key": "team", "value": "shop"}], "enabled": false});
+        site.edit("acme", edit).await?;
         let status = site.sees("acme", is("Synced", "AccessDenied")).await?;
+        assert_eq!(word(&status.conditions, "Ready"), "False/AccessDenied");
+        // The polls of the deployment do not try it again.
+        site.sweeps(6).await?;
+        assert_eq!(site.count("TagResource")?, 1);
+        let status = site.status("acme").await?;
         assert_eq!(word(&status.conditions, "Ready"), "False/AccessDenied");
         // A new process does not forget it, either.
         site.start().await?;
@@ -302,6 +320,52 @@ fn tags_that_may_not_be_written_are_not_in_sync_until_they_may() -> Result<()> {
         site.sees("acme", is("Synced", "InSync")).await?;
         assert_eq!(site.live("acme")?["tags"]["team"], "shop");
         site.ready("acme").await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn drift_that_may_not_be_undone_is_told_and_counted_once() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.makes("acme", acme()).await?;
+        site.breaks("UpdateDistributionTenant", DENIED)?;
+        site.edits_tenant("acme", json!({"enabled": false}))?;
+        let status = site.sees("acme", is("Ready", "AccessDenied")).await?;
+        assert_eq!(status.drift_detected, Some(true));
+        let drifted: Vec<_> = status.drift.iter().map(|one| &*one.field).collect();
+        assert_eq!(drifted, ["enabled"]);
+        assert_eq!(site.metric("drift_detected_total", &[]).await?, 1);
+
+        site.mends()?;
+        let status = site.sees("acme", is("Synced", "InSync")).await?;
+        assert_eq!(status.drift_detected, Some(false));
+        assert_eq!(site.live("acme")?["enabled"], true);
+        assert_eq!(site.metric("drift_detected_total", &[]).await?, 1);
+        Ok(())
+    })
+}
+
+#[test]
+fn what_becomes_of_drift_follows_a_new_flag() -> Result<()> {
+    tell(USUAL, async |site| {
+        let with_policy = async |policy: &str| {
+            let flag = format!("--drift-policy={policy}");
+            site.start_with(|options| options.args.push(flag)).await
+        };
+        with_policy("suspend").await?;
+        site.makes("acme", acme()).await?;
+        site.edits_tenant("acme", json!({"enabled": false}))?;
+        let noted = |one: &DistributionTenant| {
+            let status = one.status.as_ref();
+            status.is_some_and(|status| status.drift_detected == Some(true))
+        };
+        let status = site.sees("acme", noted).await?;
+        assert_eq!(word(&status.conditions, "Synced"), "True/InSync");
+        with_policy("report").await?;
+        site.sees("acme", is("Synced", "DriftDetected")).await?;
+        with_policy("suspend").await?;
+        site.sees("acme", is("Synced", "InSync")).await?;
+        assert_eq!(site.count("UpdateDistributionTenant")?, 0);
         Ok(())
     })
 }

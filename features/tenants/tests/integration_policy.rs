@@ -2,14 +2,19 @@
 
 mod stories;
 
+use std::time::Duration;
+
 use api::tenants::{DistributionTenant, TenantPolicy, TenantPolicyStatus};
+use k8s_openapi::api::rbac::v1::ClusterRole;
+use kube::ResourceExt;
+use kube::api::{Api, ListParams, PostParams};
 use rstest::rstest;
 use serde_json::{Value, json};
 use stories::cloud::OTHER_ACCOUNT;
 use stories::objects::{acme, acme_with_dns, change, declare, said, serving, with, word, words};
 use stories::zone::Zone;
 use stories::{Plan, Site, USUAL, tell};
-use testkit::{Result, is};
+use testkit::{Result, eventually_within, is};
 
 const ROLE: &str = "arn:aws:iam::222222222222:role/dns";
 
@@ -266,6 +271,57 @@ fn a_policy_that_makes_no_sense_says_so_and_allows_nothing() -> Result<()> {
         site.ready("acme").await?;
         let accepted = is("Ready", "Accepted");
         cluster.until::<TenantPolicy>("senseless", accepted).await?;
+        Ok(())
+    })
+}
+
+#[test]
+fn while_policies_cannot_be_read_nothing_is_made() -> Result<()> {
+    tell(USUAL, async |site| {
+        allows(site, json!({})).await?;
+        let roles = Api::<ClusterRole>::all(site.client());
+        let reads_policies = |role: &ClusterRole| {
+            let rules = role.rules.iter().flatten();
+            let mut resources = rules.flat_map(|rule| rule.resources.iter().flatten());
+            resources.any(|one| one == "tenantpolicies")
+        };
+        let all = roles.list(&ListParams::default()).await?;
+        let whole: Vec<_> = all.into_iter().filter(reads_policies).collect();
+        let set = async |role: &ClusterRole, keep: fn(&String) -> bool| -> Result<()> {
+            let mut role = role.clone();
+            role.metadata.managed_fields = None;
+            role.metadata.resource_version = None;
+            for rule in role.rules.iter_mut().flatten() {
+                rule.resources.iter_mut().for_each(|all| all.retain(keep));
+            }
+            let name = role.name_any();
+            roles.replace(&name, &PostParams::default(), &role).await?;
+            Ok(())
+        };
+        for role in &whole {
+            set(role, |one| one != "tenantpolicies").await?;
+        }
+        let started = site.start().await;
+        let other = with(acme(), json!({"distributionId": "E2"}));
+        site.declare("acme", other).await?;
+        // Half a minute is waited for all that has to be read, before passes begin without it.
+        let waiting = eventually_within(Duration::from_secs(90), "it is told", async || {
+            let tenant = site.tenant("acme").await?;
+            let status = tenant.status.unwrap_or_default();
+            let told = word(&status.conditions, "Ready") == "False/DependencyNotReady";
+            Ok(told.then_some(status))
+        });
+        let waiting = waiting.await;
+        for role in &whole {
+            set(role, |_| true).await?;
+        }
+        started?;
+        let message = said(&waiting?.conditions, "Ready");
+        assert!(message.contains("TenantPolicies"), "{message}");
+        assert_eq!(site.count("CreateDistributionTenant")?, 0);
+        site.start().await?;
+        denied(site, "acme").await?;
+        assert_eq!(site.count("CreateDistributionTenant")?, 0);
         Ok(())
     })
 }

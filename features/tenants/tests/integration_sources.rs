@@ -10,13 +10,26 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams};
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 use stories::cloud::BROKEN;
-use stories::objects::{change, event, said, serving, word};
-use stories::{USUAL, tell};
+use stories::objects::{change, event, said, serving, with, word};
+use stories::{Site, USUAL, tell};
 use tables::places::{Place, ROWS, Table};
 use tables::{SOURCE, domains, lets_read, polls, reads, says, tenants, writes, written};
 use testkit::{Result, is};
+
+/// Every reading of the table took its three pages, each as it was at that moment.
+async fn scans_three_pages(site: &Site) -> Result<()> {
+    // One more is the beginning of the next reading.
+    let scans = site.called("Scan", 4).await?;
+    for (n, scan) in scans.iter().enumerate() {
+        let asked: Value = serde_json::from_str(&scan.body)?;
+        assert_eq!(asked["ConsistentRead"], true, "scan {n}: {asked}");
+        let goes_on = asked.get("ExclusiveStartKey").is_some();
+        assert_eq!(goes_on, n % 3 != 0, "scan {n}: {asked}");
+    }
+    Ok(())
+}
 
 #[rstest]
 #[case::config_map(Place::ConfigMap)]
@@ -29,7 +42,8 @@ fn rows_become_marked_objects_and_a_changed_row_changes_its_own(
         lets_read(site).await?;
         let table = Table::at(place).await?;
         let spec = table.furnish(site).await?;
-        reads(site, spec).await?;
+        // As many rows as a spec can say, and more than PostgreSQL counts.
+        reads(site, with(spec, json!({"maxRows": i64::MAX}))).await?;
         let status = says(site, is("Ready", "Polled")).await?;
         assert_eq!(word(&status.conditions, "Ready"), "True/Polled");
         assert_eq!(word(&status.conditions, "Pruned"), "True/UpToDate");
@@ -51,6 +65,9 @@ fn rows_become_marked_objects_and_a_changed_row_changes_its_own(
         }
         assert_eq!(site.domains("acme")?, ["a.example.com", "b.example.com"]);
         event(site, SOURCE, "TenantCreated").await?;
+        if place == Place::DynamoDb {
+            scans_three_pages(site).await?;
+        }
 
         let mark = site.world.mark();
         table.moves_shop(site).await?;
@@ -279,7 +296,12 @@ fn a_table_that_names_no_region_is_in_the_operators(#[case] by_flag: bool) -> Re
             }
         })
         .await?;
-        let source = json!({"provider": "dynamodb", "dynamodb": {"tableName": "sites"}});
+        let mut source = json!({"provider": "dynamodb", "dynamodb": {"tableName": "sites"}});
+        if by_flag {
+            // What is empty is not named either.
+            source["dynamodb"]["region"] = json!("");
+            source["targetNamespace"] = json!("");
+        }
         reads(site, source).await?;
         says(site, is("Ready", "Polled")).await?;
         site.ready("acme").await?;

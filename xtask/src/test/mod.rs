@@ -6,7 +6,6 @@ mod suite;
 mod tier;
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use futures::{StreamExt, TryStreamExt, stream};
@@ -17,7 +16,7 @@ use self::run::{Executable, Ground};
 use self::suite::{Outcome, Ran};
 pub(crate) use self::tier::Chosen;
 use self::tier::Tier;
-use crate::cargo::{self, OperatorBuild};
+use crate::cargo::{self, Artifact, OperatorBuild};
 use crate::check::{self, Looked};
 use crate::interrupt::Interrupt;
 use crate::progress::Progress;
@@ -42,7 +41,7 @@ pub(crate) async fn test(chosen: Chosen, filter: Option<&str>) -> Result<Verdict
 
 /// Prints the tests of the chosen tiers, one a line: tier, then name.
 pub(crate) async fn list(chosen: Chosen, filter: Option<&str>) -> Result<Verdict, Error> {
-    let executables = executables(&Progress::new())?;
+    let executables = executables(&built(&Progress::new())?)?;
     for executable in executables
         .iter()
         .filter(|executable| chosen.has(executable.tier))
@@ -87,7 +86,9 @@ async fn tested(
     filter: Option<&str>,
     progress: &Progress,
 ) -> Result<Vec<TierRan>, Error> {
-    let mut executables = executables(progress)?;
+    let built = built(progress)?;
+    let operator = cargo::kept(OperatorBuild::Chaos, &built)?;
+    let mut executables = executables(&built)?;
     executables.retain(|executable| chosen.has(executable.tier));
     executables.sort_by_key(|executable| executable.tier);
     let present: BTreeSet<Tier> = executables
@@ -102,10 +103,9 @@ async fn tested(
             .collect::<Vec<_>>(),
         progress,
     )?;
-    let operator = operator(&present, progress)?;
     let ground = Ground {
         filter,
-        operator: operator.as_ref(),
+        operator: &operator,
         deadline: run::DEADLINE,
     };
     // From here on children are stopped by us; until here Ctrl-C reached cargo and go as well.
@@ -132,8 +132,9 @@ async fn ran(
             progress.step(&format!("{tier}: {}", executable.name));
             executable.run(ground, progress).await
         });
+        // In whatever order they end: nobody waits for a slow one to make room.
         let ran: Vec<Vec<Ran>> = stream::iter(runs)
-            .buffered(tier.side_by_side())
+            .buffer_unordered(tier.side_by_side())
             .try_collect()
             .await?;
         told.push(TierRan {
@@ -154,27 +155,21 @@ fn needed(tier: Tier) -> &'static [Tool] {
     }
 }
 
-/// The chaos build, when a tier runs the operator as a program of its own.
-fn operator(tiers: &BTreeSet<Tier>, progress: &Progress) -> Result<Option<PathBuf>, Error> {
-    if tiers.iter().all(|tier| *tier <= Tier::Unit) {
-        return Ok(None);
-    }
-    progress
-        .aside("building pontoon for chaos", || {
-            cargo::operator(OperatorBuild::Chaos)
-        })
-        .map(Some)
+/// Builds every test of the workspace, and with them the operator as the tests run it.
+fn built(progress: &Progress) -> Result<Vec<Artifact>, Error> {
+    progress.aside("building the tests", || {
+        let chaos = ["--features", "pontoon/chaos"];
+        cargo::build(&[&["test", "--workspace", "--no-run"][..], &chaos].concat())
+    })
 }
 
-/// Every test executable of the workspace, freshly built.
-fn executables(progress: &Progress) -> Result<Vec<Executable>, Error> {
+/// The test executables among what was built.
+fn executables(built: &[Artifact]) -> Result<Vec<Executable>, Error> {
     let names = cargo::package_names(&cargo::metadata()?);
-    let built = progress.aside("building the tests", || {
-        cargo::build(&["test", "--workspace", "--no-run"])
-    })?;
     let (mut found, mut strays) = (Vec::new(), Vec::new());
     for artifact in built {
-        let Some(path) = artifact.executable.filter(|_| artifact.profile.test) else {
+        let path = artifact.executable.clone();
+        let Some(path) = path.filter(|_| artifact.profile.test) else {
             continue;
         };
         let folder = artifact

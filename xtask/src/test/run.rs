@@ -1,6 +1,6 @@
 //! Runs test executables: each in its own group, under a deadline, stopped with us.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
@@ -36,7 +36,7 @@ pub(crate) struct Executable {
 pub(crate) struct Ground<'a> {
     pub(crate) filter: Option<&'a str>,
     /// The operator, for tests that run it as a program of its own.
-    pub(crate) operator: Option<&'a PathBuf>,
+    pub(crate) operator: &'a Path,
     pub(crate) deadline: Duration,
 }
 
@@ -94,10 +94,8 @@ impl Executable {
                 "json",
                 "--report-time",
             ])
-            .args(self.filter(ground.filter));
-        if let Some(operator) = ground.operator {
-            command.env("PONTOON_BIN", operator);
-        }
+            .args(self.filter(ground.filter))
+            .env("PONTOON_BIN", ground.operator);
         let mut child = command
             .spawn()
             .doing(format_args!("starting {}", self.path.display()))?;
@@ -199,7 +197,7 @@ mod tests {
         let executable = executable(folder, script);
         let ground = Ground {
             filter: None,
-            operator: None,
+            operator: Path::new("pontoon"),
             deadline,
         };
         executable.run(&ground, &Progress::new()).await.unwrap()

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use api::tenants::{DriftedField, reasons};
 use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kernel::{Backoff, Reason};
 
 use super::{Plan, told};
@@ -16,8 +17,8 @@ const AGAIN: Backoff = Backoff {
     jitter: 0.0,
 };
 
-/// A body that was accepted and is not what CloudFront shows. Kept in memory only: after a restart
-/// it is sent once more, and found out again.
+/// A body that was accepted and is not what CloudFront shows. Kept in memory; after a restart a
+/// condition that tells of it is what is left.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Ineffective {
     sent: Body,
@@ -52,6 +53,38 @@ impl Ineffective {
             tries,
             not_before: now.saturating_add(wait).unwrap_or(Timestamp::MAX),
         })
+    }
+
+    /// What is left of it after a restart: `told` is what Synced says, `given` what was accepted.
+    ///
+    /// It waits as if it was sent just now. What the message does not name is others' doing.
+    pub(crate) fn recalled(
+        told: &Condition,
+        given: &Body,
+        live: &Body,
+        now: Timestamp,
+    ) -> Option<Self> {
+        if told.reason != reasons::UPDATE_NOT_EFFECTIVE {
+            return None;
+        }
+        let is_named = |field: &str| told.message.contains(&format!("{field} (want "));
+        // An Update names group and certificate, whoever chose them.
+        let mut sent = given.clone();
+        let open = [
+            (
+                Field::ConnectionGroupId,
+                given.connection_group_id.is_none(),
+            ),
+            (Field::Certificate, given.certificate_arn.is_none()),
+        ];
+        for (field, _) in open.into_iter().filter(|(_, is_open)| *is_open) {
+            if !is_named(field.word()) {
+                field.copy(live, &mut sent);
+            }
+        }
+        let mut known = Self::next(None, &sent, live, false, now)?;
+        known.fields.retain(|one| is_named(&one.field));
+        (!known.fields.is_empty()).then_some(known)
     }
 
     /// Whether `body` is the one that had no effect, and its time has not come.
@@ -118,6 +151,7 @@ fn differing(sent: &Body, shown: &Body, asked: bool) -> Vec<DriftedField> {
 mod tests {
     use super::*;
     use crate::body::tests::{any_body, body};
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
     use proptest::prelude::*;
     use serde_json::json;
 
@@ -158,6 +192,38 @@ mod tests {
         assert!(
             reason.message.contains("enabled (want false, live true)"),
             "{reason}"
+        );
+    }
+
+    #[test]
+    fn after_a_restart_what_the_condition_names_is_recalled() {
+        let sent = body(json!({"enabled": false, "distributionId": "E2"}));
+        let shown = body(json!({"distributionId": "E2"}));
+        let told = |reason: &Reason| Condition {
+            last_transition_time: Time(at(0)),
+            message: reason.message.clone(),
+            observed_generation: Some(1),
+            reason: reason.code.to_string(),
+            status: "False".to_owned(),
+            type_: "Synced".to_owned(),
+        };
+        let known = Ineffective::next(None, &sent, &shown, false, at(0)).unwrap();
+        let condition = told(&known.reason());
+        let recalled = Ineffective::recalled(&condition, &sent, &shown, at(10)).unwrap();
+        assert!(recalled.holds_back(&sent, at(14)));
+        assert!(!recalled.holds_back(&sent, at(15)));
+
+        // What others changed meanwhile is drift.
+        let changed = body(json!({"distributionId": "E3"}));
+        let recalled = Ineffective::recalled(&condition, &sent, &changed, at(10)).unwrap();
+        let fields: Vec<_> = recalled.fields.iter().map(|one| &*one.field).collect();
+        assert_eq!(fields, ["enabled"]);
+
+        let other = told(&Reason::new(reasons::DRIFT_DETECTED, &*condition.message));
+        assert_eq!(Ineffective::recalled(&other, &sent, &shown, at(10)), None);
+        assert_eq!(
+            Ineffective::recalled(&condition, &sent, &sent, at(10)),
+            None
         );
     }
 

@@ -246,6 +246,7 @@ const ASKED: Asked = Asked {
 #[case::one_that_attached_itself_stays("-M-", "-", "-", ASKED, "M", "M")]
 #[case::an_older_one_stays_until_the_new_is_issued("NNN", "-", "-", ASKED, "N", "N")]
 #[case::removing_the_request_does_not_detach("MMM", "-", "-", DROPPED, "M", "M")]
+#[case::another_than_came_of_a_dropped_request_is_drift("MZM", "-", "-", DROPPED, "M", "M")]
 #[case::one_filled_in_is_not_ours("-XX", "-", "-", NEVER, "X", "-")]
 #[case::one_attached_by_hand_is_drift("-C-", "-", "-", NEVER, "-", "-")]
 #[case::dropping_ones_own_detaches("AAA", "-", "-", NEVER, "-", "-")]

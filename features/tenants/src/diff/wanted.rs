@@ -130,7 +130,8 @@ struct Certificate {
 
 /// | the spec names one                                  | that                     |
 /// | the managed one that it asks for is issued          | that                     |
-/// | a request is in the spec, or CloudFront has it still| whatever is live         |
+/// | a request is in the spec                            | whatever is live         |
+/// | CloudFront has a request still                      | what came of it          |
 /// | live is known to be in use, and not by an older spec| live, but it is not ours |
 /// | else                                                | none                     |
 fn certificate(ground: &Ground<'_>) -> Certificate {
@@ -148,8 +149,13 @@ fn certificate(ground: &Ground<'_>) -> Certificate {
         return ours(Some(arn));
     }
     let live = ground.live.certificate_arn.clone();
-    if asked || last.request.is_some() {
+    if asked {
         return ours(live);
+    }
+    if last.request.is_some() {
+        let is_known = last.certificate_in_use.is_none() || live == last.certificate_in_use;
+        let given = || last.body.certificate_arn.clone();
+        return ours(if is_known { live } else { given() });
     }
     // Without a request on record, only a spec can have given it: then dropping it is an edit.
     let given = last.body.certificate_arn.is_some() && live == last.body.certificate_arn;

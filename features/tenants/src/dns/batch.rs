@@ -1,6 +1,6 @@
 //! How bundles of many objects become batches that Route 53 takes.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
 use super::record::{Action, Change, Content, Kind};
 use super::{Bundle, Place};
@@ -98,52 +98,67 @@ impl<T> Batch<T> {
     }
 }
 
-/// The batches for a queue of bundles: by place, and in the order of the queue.
+/// Takes the next batch out of a queue: for the way in that is open and that somebody has waited
+/// for longest. What it leaves stays in its order.
 ///
 /// A bundle is never split. One that touches a record set of an earlier one goes into a later batch:
 /// Route 53 takes no two changes of a record set but a deletion and a creation, and what two objects
 /// ask for must not depend on each other's fate.
-pub(crate) fn packed<T>(queue: impl IntoIterator<Item = Load<T>>) -> Vec<Batch<T>> {
-    let mut places: BTreeMap<Place, Vec<Load<T>>> = BTreeMap::new();
-    for load in queue {
-        places
-            .entry(load.bundle.place.clone())
-            .or_default()
-            .push(load);
+pub(crate) fn next<T>(
+    queue: &mut Vec<Load<T>>,
+    is_open: impl Fn(&Place) -> bool,
+) -> Option<Batch<T>> {
+    let mut places = queue.iter().map(|load| &load.bundle.place);
+    let place = places.find(|place| is_open(place))?.clone();
+    let mut filling = Filling::default();
+    let (mut left, mut is_full) = (Vec::new(), false);
+    for load in std::mem::take(queue) {
+        if is_full || load.bundle.place != place {
+            left.push(load);
+        } else if let Err(load) = filling.add(load) {
+            is_full = true;
+            left.push(load);
+        }
     }
-    let batches = places
-        .into_iter()
-        .flat_map(|(place, loads)| fill(&place, loads));
-    batches.collect()
+    *queue = left;
+    let loads = filling.loads;
+    Some(Batch { place, loads })
 }
 
-fn fill<T>(place: &Place, loads: Vec<Load<T>>) -> Vec<Batch<T>> {
-    let mut batches: Vec<Batch<T>> = Vec::new();
-    let mut weight = Weight::default();
-    let mut touched: BTreeSet<(String, Kind)> = BTreeSet::new();
-    for load in loads {
+/// A batch in the making.
+struct Filling<T> {
+    loads: Vec<Load<T>>,
+    weight: Weight,
+    touched: BTreeSet<(String, Kind)>,
+}
+
+impl<T> Default for Filling<T> {
+    fn default() -> Self {
+        Self {
+            loads: Vec::new(),
+            weight: Weight::default(),
+            touched: BTreeSet::new(),
+        }
+    }
+}
+
+impl<T> Filling<T> {
+    /// Gives back what does not go with the rest; what is alone always goes.
+    fn add(&mut self, load: Load<T>) -> Result<(), Load<T>> {
         let keys = load.bundle.changes.iter();
         let keys: BTreeSet<_> = keys
             .map(|change| (change.set.name.clone(), change.set.kind.clone()))
             .collect();
-        let more = weight.and(Weight::of(&load.bundle.changes));
-        match batches.last_mut() {
-            Some(batch) if more.fits() && touched.is_disjoint(&keys) => {
-                batch.loads.push(load);
-                weight = more;
-                touched.extend(keys);
-            }
-            Some(_) | None => {
-                weight = Weight::of(&load.bundle.changes);
-                touched = keys;
-                batches.push(Batch {
-                    place: place.clone(),
-                    loads: vec![load],
-                });
-            }
+        let more = self.weight.and(Weight::of(&load.bundle.changes));
+        let goes_along = more.fits() && self.touched.is_disjoint(&keys);
+        if !goes_along && !self.loads.is_empty() {
+            return Err(load);
         }
+        self.weight = more;
+        self.touched.extend(keys);
+        self.loads.push(load);
+        Ok(())
     }
-    batches
 }
 
 #[cfg(test)]
@@ -152,8 +167,9 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::dns::Login;
     use crate::dns::record::RecordSet;
-    use crate::dns::tests::{cname, owner, place};
+    use crate::dns::tests::{cname, owner, packed, place};
 
     /// Changes of a record and its mark; `length` is that of the record's value.
     fn bundle(name: &str, zone: &str, action: Action, length: usize) -> Bundle {
@@ -226,6 +242,30 @@ mod tests {
             .map(|one| one.loads.len())
             .collect();
         assert_eq!(sizes, [1, 1, 1]);
+    }
+
+    #[test]
+    fn the_way_in_that_was_waited_for_longest_comes_first_if_it_is_open() {
+        let login = |role: &str| Login {
+            role_arn: Some(role.to_owned()),
+            external_id: None,
+        };
+        let by = |number: usize, role: &str| {
+            let mut load = load(number, number, 1, false, 1);
+            load.bundle.place.login = login(role);
+            load
+        };
+        let queue = || [(0, "b"), (1, "a"), (2, "b"), (3, "c")].map(|(n, role)| by(n, role));
+        let from = |loads: &[Load<usize>]| loads.iter().map(|load| load.from).collect::<Vec<_>>();
+        let taken = |open: &[&str]| {
+            let mut queue = Vec::from(queue());
+            let open: Vec<_> = open.iter().map(|role| login(role)).collect();
+            let batch = next(&mut queue, |place| open.contains(&place.login));
+            (batch.map(|batch| from(&batch.loads)), from(&queue))
+        };
+        assert_eq!(taken(&["a", "b", "c"]), (Some(vec![0, 2]), vec![1, 3]));
+        assert_eq!(taken(&["a", "c"]), (Some(vec![1]), vec![0, 2, 3]));
+        assert_eq!(taken(&[]), (None, vec![0, 1, 2, 3]));
     }
 
     #[test]

@@ -78,12 +78,17 @@ impl Told {
     }
 }
 
+/// Bundles that were refused, by name, and in which words.
+pub(super) type Refused = BTreeMap<Spot, (Bundle, String)>;
+
 /// What is remembered of one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Known {
     told: BTreeMap<Spot, Told>,
     sights: BTreeMap<Spot, Sight>,
-    /// What others changed and is being undone, until it is.
+    /// What the condition says was refused, and why.
+    refused: Refused,
+    /// What others changed and is being undone, until that is told.
     corrected: BTreeMap<Spot, Vec<DriftedField>>,
 }
 
@@ -100,15 +105,28 @@ impl Known {
     }
 
     /// What others changed at these names is undone by what was just submitted.
-    pub(crate) fn corrects(&mut self, drift: &BTreeMap<Spot, Vec<DriftedField>>) {
-        self.corrected.extend(drift.clone());
+    pub(crate) fn corrects(&mut self, drift: BTreeMap<Spot, Vec<DriftedField>>) {
+        self.corrected.extend(drift);
     }
 
-    /// The writer answers.
-    pub(crate) fn answered(&mut self, spot: &Spot, answer: Answer) {
-        if let Some(told) = self.told.get_mut(spot) {
-            told.answer = answer;
+    /// That it was undone has been told.
+    pub(crate) fn has_told(&mut self, news: &BTreeMap<Spot, Vec<DriftedField>>) {
+        self.corrected.retain(|spot, _| !news.contains_key(spot));
+    }
+
+    /// The writer answers; whether somebody waits for it.
+    pub(crate) fn answered(&mut self, spot: &Spot, answer: Answer) -> bool {
+        let Some(told) = self.told.get_mut(spot) else {
+            return false;
+        };
+        told.answer = answer;
+        match told.answer {
+            Answer::Pending | Answer::Accepted { .. } | Answer::Lost => {}
+            Answer::Differs { .. } | Answer::Refused { .. } | Answer::NoZone { .. } => {
+                self.corrected.remove(spot); // nothing was
+            }
         }
+        true
     }
 
     /// A name was read, because [`Step::reads`] asked for it.
@@ -161,6 +179,7 @@ impl Known {
                 self.corrected.remove(spot);
             }
         }
+        self.refused.clone_from(&step.refused);
     }
 
     /// The spec was edited, or it is time for a slow look: after a refusal the name is read again,
@@ -189,12 +208,21 @@ impl Known {
 
     /// Whether there is nothing to remember.
     pub(crate) fn is_empty(&self) -> bool {
-        self.told.is_empty() && self.sights.is_empty() && self.corrected.is_empty()
+        self.told.is_empty()
+            && self.sights.is_empty()
+            && self.refused.is_empty()
+            && self.corrected.is_empty()
     }
 
-    /// Whether just this is being undone, since an earlier try.
-    pub(super) fn is_correcting(&self, spot: &Spot, drift: &[DriftedField]) -> bool {
-        self.corrected.get(spot).is_some_and(|known| known == drift)
+    /// Why just this was refused, if the condition says that it was.
+    pub(super) fn refusal(&self, bundle: &Bundle) -> Option<&str> {
+        let (sent, text) = self.refused.get(&bundle.spot())?;
+        (sent == bundle).then_some(text.as_str())
+    }
+
+    /// What others changed at a name, if that is being undone.
+    pub(super) fn correction(&self, spot: &Spot) -> Option<&[DriftedField]> {
+        self.corrected.get(spot).map(Vec::as_slice)
     }
 
     /// Whether a name was read, and what was seen still counts.

@@ -15,6 +15,7 @@ use super::owner::Owner;
 use super::record::{Likeness, RecordSet};
 use super::zones::role;
 use super::{Login, Place, Spot, names};
+use crate::body::Field;
 use crate::ctx::{Ctx, Ours};
 use crate::failure::Way;
 use crate::outside::{insist, passes};
@@ -175,13 +176,22 @@ fn says(status: &DistributionTenantStatus, kind: &str, reason: &str) -> bool {
     find(&status.conditions, kind).is_some_and(|one| one.reason == reason)
 }
 
+/// Whether a tenant tells that others changed records of its own: by its condition or, where that
+/// is not to say so, by what it lists.
+pub(crate) fn tells_of_others(status: &DistributionTenantStatus) -> bool {
+    let mut told = [reasons::DNS_DRIFT, reasons::DNS_CONFLICT].into_iter();
+    let mut listed = status.drift.iter();
+    told.any(|reason| says(status, conditions::DNS_READY, reason))
+        || listed.any(|one| Field::named(&one.field).is_none())
+}
+
 /// The names of a tenant in a zone, given by its id and name, that are to be read.
 ///
 /// | a name that                                         | because                            |
 /// |-----------------------------------------------------|------------------------------------|
 /// | is not as recorded, or not marked as ours           | others may have changed it         |
 /// | was read before, and that still counts              | others may have changed it since   |
-/// | is of a tenant that says `DNSDrift`, `DNSConflict`  | they may have set it right         |
+/// | is of a tenant that tells of others' changes        | they may have set it right         |
 ///
 /// The list may be older than our last change: it gives reason to read, and is no read.
 pub(super) fn doubtful(
@@ -191,10 +201,7 @@ pub(super) fn doubtful(
     known: &Known,
     us: &Owner,
 ) -> BTreeSet<Spot> {
-    let is_told = [reasons::DNS_DRIFT, reasons::DNS_CONFLICT];
-    let is_told = is_told
-        .into_iter()
-        .any(|reason| says(status, conditions::DNS_READY, reason));
+    let is_told = tells_of_others(status);
     let here = applied(status).filter(|one| one.zone_id == zone);
     let doubtful = here.filter(|record| {
         is_told || known.has_sight(&Spot::of(record)) || !is_so(record, name, sets, us)
@@ -216,6 +223,7 @@ fn is_so(record: &DnsRecord, zone: &str, sets: &Sets, us: &Owner) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use api::tenants::DriftedField;
     use rstest::rstest;
     use serde_json::json;
 
@@ -277,6 +285,20 @@ mod tests {
         #[case] doubted: bool,
     ) {
         let status = status(RECORDED, told, "Deployed");
+        let live = "CNAME d0 300 + mark ours";
+        assert_eq!(is_doubted(&status, live, &Known::default()), doubted);
+    }
+
+    #[rstest]
+    #[case::of_a_record("dns a.example.com CNAME", true)]
+    #[case::of_the_tenant("enabled", false)]
+    fn so_is_one_whose_drift_is_only_listed(#[case] field: &str, #[case] doubted: bool) {
+        let mut status = status(RECORDED, "DNSReady", "Deployed");
+        status.drift = vec![DriftedField {
+            field: field.to_owned(),
+            want: None,
+            live: None,
+        }];
         let live = "CNAME d0 300 + mark ours";
         assert_eq!(is_doubted(&status, live, &Known::default()), doubted);
     }

@@ -10,7 +10,8 @@
 //! # What is where
 //! [`names`] and [`owner`]: one spelling of names, and the TXT record (the *mark*) that says whose a
 //! name is. [`zone`], [`want`], [`required`]: from spec to records. [`known`]: what a pass
-//! remembers between writer and zone. [`plan`]: the whole; `hold` and `removal` decide at one name.
+//! remembers between writer and zone. [`plan`]: the whole; `hold` and `removal` decide at one name,
+//! and `standing` what is to be said of it.
 //! [`batch`]: how the writer packs what several passes hand it. [`zones`], `writer`, [`changes`] and
 //! [`listing`] are not pure: they keep what is on its way, send it, follow it and look after it.
 //!
@@ -37,6 +38,7 @@ pub(crate) mod plan;
 pub(crate) mod record;
 mod removal;
 pub(crate) mod required;
+mod standing;
 #[cfg(test)]
 mod tests;
 pub(crate) mod verdict;

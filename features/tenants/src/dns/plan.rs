@@ -8,8 +8,9 @@ use super::changes::Ended;
 use super::ground::{Act, Ground, Outcome};
 use super::hold::{self, Rules};
 use super::inherit::Inherited;
-use super::known::{Answer, Known, Told};
+use super::known::{Known, Refused};
 use super::owner::Owner;
+use super::standing::{awaited, is_accepted, kept_by, refused, standing};
 use super::verdict::{Clash, Standing, Verdict, gravest};
 use super::want::{Want, Wanted};
 use super::{Bundle, Login, Place, Spot, ledger, names, removal};
@@ -25,8 +26,8 @@ pub(crate) struct Seen<'a> {
     pub(crate) zones: &'a BTreeMap<String, String>,
     /// What is known of changes that are under way.
     pub(crate) changes: &'a Ended,
-    /// Zones that fail again and again, by id, and in which words.
-    pub(crate) troubled: &'a BTreeMap<String, String>,
+    /// Ways into zones that fail, and in which words.
+    pub(crate) troubled: &'a BTreeMap<Place, String>,
     /// What the tenant serves.
     pub(crate) served: &'a Served,
     /// Where the predecessor may have left records.
@@ -61,12 +62,14 @@ pub(crate) struct Step {
     pub(crate) verdict: Option<Verdict>,
     /// What others changed, for `status.drift`.
     pub(crate) drift: Vec<DriftedField>,
-    /// The part of `drift` that `submit` undoes.
-    pub(crate) corrected: Vec<DriftedField>,
-    /// What of that nobody has heard of, by name, for events.
+    /// The part of `drift` that `submit` undoes, by name.
+    pub(crate) corrected: BTreeMap<Spot, Vec<DriftedField>>,
+    /// What others changed and was undone, by name, for events.
     pub(crate) news: BTreeMap<Spot, Vec<DriftedField>>,
     /// What stays in a zone at names that go, for events.
     pub(crate) left: Vec<Clash>,
+    /// What the verdict says was refused.
+    pub(super) refused: Refused,
     /// Names whose answers and reads are used up once `records` are stored.
     pub(super) settled: BTreeSet<Spot>,
 }
@@ -263,8 +266,7 @@ impl<'a> Draft<'a> {
         let seen = self.seen;
         let told = seen.known.told(spot);
         // Nobody waits for it any more, so a change that is lost is over, too.
-        let Ended { insync, lost, .. } = seen.changes;
-        let is_over = |id: &String| insync.contains(id) || lost.contains(id);
+        let is_over = |id: &String| seen.changes.is_over(id);
         let held = ledger::caught_up(held, told, is_over);
         let place = place(spot, &held);
         let zone = seen.zones.get(&spot.zone).map(String::as_str);
@@ -283,13 +285,8 @@ impl<'a> Draft<'a> {
             (None, Fate::Goes) => removal::next(held, &ground),
             (None, Fate::LosesMark) => removal::unmark(held, &ground),
         };
-        let failed = match &outcome.act {
-            Act::Failed(text) => Some(text),
-            Act::Submit(_) | Act::Await { .. } => seen.troubled.get(&spot.zone),
-            Act::Rest | Act::Read | Act::Clash(_) | Act::Drifted { .. } => None,
-        };
-        if let Some(text) = failed {
-            let standing = Standing::Failed(text.clone());
+        if let Some(text) = kept_by(&outcome.act, spot, seen) {
+            let standing = Standing::Failed(text.to_owned());
             self.standings.push((spot.name.clone(), standing));
         }
         self.take(&ground, outcome);
@@ -324,16 +321,23 @@ impl<'a> Draft<'a> {
         let records = ledger::sorted(records);
         let stored = self.stored.get(ground.spot).map_or(&[][..], Vec::as_slice);
         let is_stored = stored == records;
-        let mut is_over = is_accepted(self.seen.known, ground.spot);
+        let known = self.seen.known;
+        let mut is_over = is_accepted(known, ground.spot);
+        if is_over && let Some(undone) = known.correction(ground.spot) {
+            let undone = undone.to_vec();
+            self.step.news.insert(ground.spot.clone(), undone);
+        }
+        let refused = refused(&act, ground, known);
+        let refused = refused.map(|refused| (ground.spot.clone(), refused));
+        self.step.refused.extend(refused);
         self.step.records.extend(records);
         self.step.drift.extend(drift.iter().cloned());
         match act {
             Act::Submit(bundle) if is_stored => {
                 is_over = false;
                 self.step.submit.push(bundle);
-                self.step.corrected.extend(drift.iter().cloned());
-                if !drift.is_empty() && !self.seen.known.is_correcting(ground.spot, &drift) {
-                    self.step.news.insert(ground.spot.clone(), drift);
+                if !drift.is_empty() {
+                    self.step.corrected.insert(ground.spot.clone(), drift);
                 }
                 self.step.left.extend(left);
             }
@@ -350,7 +354,7 @@ impl<'a> Draft<'a> {
             Act::Await { .. } | Act::Clash(_) | Act::Failed(_) | Act::Drifted { .. } => {}
         }
         // What comes to be known while the step is being stored is for the next one.
-        if is_over && self.seen.known.knows(ground.spot) {
+        if is_over && known.knows(ground.spot) {
             self.step.settled.insert(ground.spot.clone());
         }
     }
@@ -370,52 +374,5 @@ fn place(spot: &Spot, held: &[DnsRecord]) -> Place {
     Place {
         zone: spot.zone.clone(),
         login: surely.or(held.first()).map(Login::of).unwrap_or_default(),
-    }
-}
-
-fn is_accepted(known: &Known, spot: &Spot) -> bool {
-    known.told(spot).is_some_and(|told| match told.answer {
-        Answer::Accepted { .. } => true,
-        Answer::Pending
-        | Answer::Differs { .. }
-        | Answer::Refused { .. }
-        | Answer::NoZone { .. }
-        | Answer::Lost => false,
-    })
-}
-
-fn awaited(known: &Known, spot: &Spot) -> Option<Act> {
-    let Told { bundle, answer } = known.told(spot)?;
-    (*answer == Answer::Pending).then(|| Act::Await {
-        only_marks: bundle.as_ref().is_some_and(Bundle::only_marks),
-    })
-}
-
-fn standing(wanted: &Wanted, outcome: &Outcome, seen: &Seen<'_>) -> Standing {
-    let creating = || match seen.troubled.get(&wanted.spot.zone) {
-        Some(text) => Standing::Failed(text.clone()),
-        None => Standing::Creating,
-    };
-    match &outcome.act {
-        Act::Clash(clash) => return Standing::Conflict(clash.clone()),
-        Act::Failed(text) => return Standing::Failed(text.clone()),
-        Act::Read => return Standing::Unread,
-        Act::Drifted { told: true } => return Standing::Drift(outcome.drift.clone()),
-        Act::Await { only_marks: false } => return creating(),
-        Act::Submit(bundle) if !bundle.only_marks() => return creating(),
-        Act::Submit(_) | Act::Await { .. } | Act::Rest | Act::Drifted { .. } => {}
-    }
-    if !hold::is_settled(wanted, &outcome.records) {
-        return creating();
-    }
-    let changes = outcome.records.iter();
-    let changes: BTreeSet<_> = changes.filter_map(|one| one.change_id.clone()).collect();
-    let mut untold = changes.iter().filter_map(|id| seen.changes.untold.get(id));
-    if let Some(text) = untold.next() {
-        Standing::Failed(text.clone())
-    } else if changes.is_empty() {
-        Standing::Ready
-    } else {
-        Standing::Propagating(changes)
     }
 }

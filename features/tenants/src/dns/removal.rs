@@ -35,7 +35,8 @@ pub(super) fn next(held: Vec<DnsRecord>, ground: &Ground<'_>) -> Outcome {
     }
 }
 
-/// The mark goes, and records stay as they are.
+/// The mark goes, and records stay as they are. Those we wrote are to leave the status, as if they
+/// went; of a plan nobody knows whether it became true, and whose what is there is.
 pub(super) fn unmark(held: Vec<DnsRecord>, ground: &Ground<'_>) -> Outcome {
     let done = || Outcome::new(Vec::new(), Act::Rest);
     if held.is_empty() || is_without_zone(ground.told) {
@@ -53,7 +54,8 @@ pub(super) fn unmark(held: Vec<DnsRecord>, ground: &Ground<'_>) -> Outcome {
         },
     };
     let act = ground.offer(vec![Change::delete(mark)]);
-    Outcome::new(held, act)
+    let (ours, plans) = held.into_iter().partition(ledger::is_ours);
+    Outcome::new([deleting(ours), plans].concat(), act)
 }
 
 /// Whether its zone is gone, which can be deleted only when it is empty.

@@ -1,5 +1,6 @@
 //! What tests of this module share: records, sets and answers written as words.
 
+mod answers;
 mod chance;
 mod hold;
 mod laws;
@@ -11,6 +12,7 @@ mod stories;
 use api::tenants::{DnsRecord, RecordState, RecordType};
 use kernel::{ClusterId, ObjectKey};
 
+use super::batch::{self, Batch, Load};
 use super::owner::Owner;
 use super::record::{Action, Change, Content, Kind, RecordSet};
 use super::{Bundle, Login, Place, Spot, Zone};
@@ -52,6 +54,12 @@ pub(super) fn a_bundle() -> Bundle {
         name: A.to_owned(),
         changes: vec![Change::create(RecordSet::of(&cname(A, 300, D0)))],
     }
+}
+
+/// All batches of a queue.
+pub(super) fn packed<T>(queue: impl IntoIterator<Item = Load<T>>) -> Vec<Batch<T>> {
+    let mut queue = queue.into_iter().collect();
+    std::iter::from_fn(|| batch::next(&mut queue, |_| true)).collect()
 }
 
 fn planned(kind: RecordType, name: &str, ttl: Option<i64>, target: &str) -> DnsRecord {

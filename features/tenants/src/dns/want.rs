@@ -74,13 +74,19 @@ impl Wanted {
             || kind.is_some_and(|kind| self.of(kind).is_some())
     }
 
-    /// Has its records lead where those of `recorded` at this name do.
+    /// Has its records lead where those of `recorded` at this name do: the same ones, or else any
+    /// that we wrote, whatever their type and zone.
     pub(crate) fn lead_as(&mut self, recorded: &[DnsRecord]) {
         let spot = &self.spot;
+        let ours = |state| {
+            let mut named = recorded.iter().filter(|one| one.name == spot.name);
+            named.find(|one| one.state == state)
+        };
+        let other = ours(RecordState::Applied).or_else(|| ours(RecordState::Deleting));
         for wanted in &mut self.records {
             let mut there = recorded.iter();
             let there = there.find(|one| one.kind == wanted.kind && Spot::of(one) == *spot);
-            if let Some(there) = there {
+            if let Some(there) = there.or(other) {
                 wanted.target.clone_from(&there.target);
             }
         }
@@ -190,7 +196,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::dns::tests::{D0, zone};
+    use crate::dns::tests::{D0, records, zone};
 
     fn dns(spec: serde_json::Value) -> Dns {
         let mut all = json!({"provider": "route53", "hostedZoneId": "Z1"});
@@ -239,6 +245,43 @@ mod tests {
             .map(|one| (&*one.spot.zone, &*one.spot.name))
             .collect();
         assert_eq!(spots, [("Z1", "b.example.com"), ("Z2", "x.eu.example.com")]);
+    }
+
+    #[rstest] //                              recorded in Z1                                 zone  wants     leads to
+    #[case::the_same_record(                  "Applied CNAME d1 300",                        "Z1", "ApexOnly", "d1")]
+    #[case::one_in_another_zone(              "Applied CNAME d1 300",                        "Z2", "ApexOnly", "d1")]
+    #[case::one_of_another_type(              "Applied CNAME d1 300",                        "Z1", "Always",   "d1")]
+    #[case::both(                             "Applied A d1 + Applied AAAA d1",              "Z2", "ApexOnly", "d1")]
+    #[case::one_that_is_to_go(                "Deleting CNAME d1 300 + Planned CNAME d2 300", "Z2", "ApexOnly", "d1")]
+    #[case::a_plan_for_it(                    "Planned CNAME d2 300",                        "Z1", "ApexOnly", "d2")]
+    #[case::no_plan_elsewhere(                "Planned CNAME d2 300",                        "Z2", "ApexOnly", "d0")]
+    #[case::new_as_it_is(                     "",                                            "Z1", "ApexOnly", "d0")]
+    #[rustfmt::skip]
+    fn a_name_that_waits_leads_as_before(
+        #[case] recorded: &str, #[case] id: &str, #[case] alias: &str, #[case] leads: &str,
+    ) {
+        let zones = [zone(id, "example.com")];
+        let dns = dns(json!({"aliasPolicy": alias}));
+        let found = wanted(["a.example.com"], &dns, &zones, &target(true), None).unwrap();
+        let [mut one] = <[_; 1]>::try_from(found).unwrap();
+        one.lead_as(&records(recorded));
+        let leads = format!("{leads}.cloudfront.net");
+        assert!(one.leads_to(Some(&leads)), "{:?}", one.records);
+    }
+
+    #[test]
+    fn a_name_that_waits_does_not_lead_as_another() {
+        let zones = [zone("Z1", "example.com")];
+        let found = wanted(
+            ["b.example.com"],
+            &dns(json!({})),
+            &zones,
+            &target(true),
+            None,
+        );
+        let [mut one] = <[_; 1]>::try_from(found.unwrap()).unwrap();
+        one.lead_as(&records("Applied CNAME d1 300"));
+        assert!(one.leads_to(Some(D0)), "{:?}", one.records);
     }
 
     #[test]

@@ -5,8 +5,11 @@
 //! | taken                         | its objects are told, and the change is followed              |
 //! | its records cannot be         | it is halved; one alone is told                               |
 //! | slow down, or not done yet    | all that is left goes back, and the zone rests                |
+//! | credentials are not accepted  | the same for this way into the zone alone, and it is told     |
 //! | it failed, or did not answer  | the same, ever longer; what may have happened is told as lost |
 //! | any other refusal             | its objects are told                                          |
+//!
+//! What STS answers, asked for the credentials of a role, is about that way into the zone alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,11 +22,12 @@ use kernel::ObjectKey;
 use super::batch::{Batch, Load};
 use super::known::Answer;
 use super::zones::role;
+use super::{Bundle, Place};
 use crate::ctx::{Ctx, Ours};
 use crate::failure::Way;
 use crate::outside::count;
 
-/// How long a zone rests that is throttled or not done.
+/// How long a zone rests that is throttled or not done, or a way into it that is closed.
 const REST: Duration = Duration::from_secs(60);
 
 /// Writes what is handed in, for as long as it is polled. What an earlier run left is forgotten:
@@ -48,12 +52,12 @@ pub(crate) async fn write(ctx: Arc<Ctx>) {
 
 /// Sends a batch, and its halves if it is refused, until whoever is to blame is alone.
 async fn send(ctx: &Ctx, batch: Batch<ObjectKey>) {
-    let zone = batch.place.zone.clone();
+    let place = batch.place.clone();
     let (mut queue, mut rest) = (vec![batch], None);
     while let Some(batch) = queue.pop() {
         let error = match try_once(ctx, &batch).await {
             Ok(change) => {
-                ctx.zones.heard(&zone);
+                ctx.zones.heard(&place);
                 accepted(ctx, batch, &change);
                 continue;
             }
@@ -62,30 +66,39 @@ async fn send(ctx: &Ctx, batch: Batch<ObjectKey>) {
         count(ctx, error.fault(), Way::Dns);
         match answer(&error) {
             Next::Halve => {
-                ctx.zones.heard(&zone);
+                ctx.zones.heard(&place);
                 match batch.halves() {
                     Ok([first, second]) => queue.extend([second, first]),
                     Err(alone) => tell(ctx, alone, |_| refusal(&error)),
                 }
             }
             Next::Rest => {
-                rest = Some(ctx.deck.clock.elapsed() + REST);
+                rest = rested(ctx, &place, &error);
                 queue.push(batch);
                 break;
             }
+            Next::Close => {
+                let now = ctx.deck.clock.elapsed();
+                ctx.zones.closed(&place, error.to_string(), now, now + REST);
+                queue.push(batch);
+                for batch in &queue {
+                    say(ctx, batch);
+                }
+                break;
+            }
             Next::Backoff => {
-                rest = Some(failed(ctx, batch, &error, &mut queue));
+                failed(ctx, batch, &error, &mut queue);
                 break;
             }
             Next::Tell => {
-                ctx.zones.heard(&zone);
+                ctx.zones.heard(&place);
                 tell(ctx, batch, |_| refusal(&error));
             }
         }
     }
     queue.reverse();
     let back = queue.into_iter().flat_map(|batch| batch.loads).collect();
-    ctx.zones.done(&zone, back, rest);
+    ctx.zones.done(&place.zone, back, rest);
 }
 
 /// What an error of a batch leads to.
@@ -93,9 +106,11 @@ async fn send(ctx: &Ctx, batch: Batch<ObjectKey>) {
 enum Next {
     /// One of its bundles is to blame.
     Halve,
-    /// The zone rests.
+    /// The zone rests, or the way into it.
     Rest,
-    /// The zone rests, ever longer.
+    /// The way in rests, and its objects hear of it.
+    Close,
+    /// The way in rests, ever longer.
     Backoff,
     /// Its objects are told.
     Tell,
@@ -107,10 +122,10 @@ fn answer(error: &aws::Error) -> Next {
         // One that may not write any more leaves it to the next.
         Fault::Throttled | Fault::ZoneBusy | Fault::Deposed => Next::Rest,
         Fault::Passing => Next::Backoff,
+        Fault::Credentials => Next::Close,
         Fault::DomainTaken
         | Fault::NameTaken
         | Fault::Denied
-        | Fault::Credentials
         | Fault::OwnershipUnverified
         | Fault::InvalidSpec
         | Fault::DistributionMissing
@@ -126,28 +141,40 @@ fn answer(error: &aws::Error) -> Next {
     }
 }
 
-/// A batch failed, and should not the next time; when that is.
+/// Until when the zone rests; none if only this way into it does.
+fn rested(ctx: &Ctx, place: &Place, error: &aws::Error) -> Option<Duration> {
+    let until = ctx.deck.clock.elapsed() + REST;
+    if error.lacks_credentials() {
+        ctx.zones.rests(place, until);
+        return None;
+    }
+    Some(until)
+}
+
+/// A batch failed, and should not the next time.
 fn failed(
     ctx: &Ctx,
     batch: Batch<ObjectKey>,
     error: &aws::Error,
     queue: &mut Vec<Batch<ObjectKey>>,
-) -> Duration {
+) {
     let (now, text) = (ctx.deck.clock.elapsed(), error.to_string());
-    let zone = batch.place.zone.clone();
-    let next = ctx.zones.stumbled(&zone, text, now, fastrand::f64());
+    ctx.zones.stumbled(&batch.place, text, now, fastrand::f64());
     if error.may_have_happened() {
         tell(ctx, batch, |_| Answer::Lost);
     } else {
-        if ctx.zones.troubled().contains_key(&zone) {
-            // They say so.
-            for load in &batch.loads {
-                wake(ctx, &load.from);
-            }
+        if ctx.zones.troubled().contains_key(&batch.place) {
+            say(ctx, &batch);
         }
         queue.push(batch);
     }
-    next
+}
+
+/// Has the objects of a batch say what keeps it.
+fn say(ctx: &Ctx, batch: &Batch<ObjectKey>) {
+    for Load { from, bundle } in &batch.loads {
+        wake(ctx, from, bundle);
+    }
 }
 
 async fn try_once(ctx: &Ctx, batch: &Batch<ObjectKey>) -> Result<String, aws::Error> {
@@ -190,13 +217,21 @@ fn refusal(error: &aws::Error) -> Answer {
 fn tell(ctx: &Ctx, batch: Batch<ObjectKey>, answer: impl Fn(&ObjectKey) -> Answer) {
     for Load { from, bundle } in batch.loads {
         let answer = answer(&from);
-        ctx.zones
+        let is_awaited = ctx
+            .zones
             .note(&from, |known| known.answered(&bundle.spot(), answer));
-        wake(ctx, &from);
+        if is_awaited {
+            wake(ctx, &from, &bundle);
+        }
     }
 }
 
-fn wake(ctx: &Ctx, key: &ObjectKey) {
+/// Wakes one who handed in `bundle`.
+fn wake(ctx: &Ctx, key: &ObjectKey, bundle: &Bundle) {
+    if bundle.only_marks() {
+        // Nothing in its status says that it waits: it would be left alone.
+        ctx.memory.note(key, |memory| memory.doubted = true);
+    }
     ctx.wake_in(Ours::Tenant, key, Duration::ZERO);
 }
 
@@ -223,6 +258,7 @@ mod tests {
     #[case::busy(400, "PriorRequestNotComplete", Next::Rest)]
     #[case::bad(400, "InvalidChangeBatch", Next::Halve)]
     #[case::denied(403, "AccessDenied", Next::Tell)]
+    #[case::without_credentials(403, "ExpiredToken", Next::Close)]
     #[case::without_a_zone(404, "NoSuchHostedZone", Next::Tell)]
     fn a_batch_that_was_not_taken(#[case] status: u16, #[case] code: &str, #[case] next: Next) {
         assert_eq!(answer(&refused(status, code)), next);

@@ -14,17 +14,17 @@ use kernel::ObjectKey;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
-use super::batch::{Batch, Load, packed};
+use super::batch::{self, Batch, Load};
 use super::known::Known;
 use super::plan::Step;
 pub(crate) use super::writer::write;
-use super::{Bundle, Login};
+use super::{Bundle, Login, Place};
 use crate::failure::PATIENCE;
 use crate::outside::BACKOFF;
 
 /// How long a zone collects before it writes.
 const COLLECT: Duration = Duration::from_secs(2);
-/// How long it is remembered that a zone failed, if nobody has written it since.
+/// How long it is remembered that a way failed, if nobody has taken it since.
 const REMEMBERED: Duration = Duration::from_secs(10 * 60);
 
 /// What is on its way to zones, and what became of it.
@@ -38,31 +38,74 @@ pub(crate) struct Zones {
 /// What waits for one zone.
 #[derive(Debug, Default)]
 struct Desk {
+    /// The oldest first.
     queue: Vec<Load<ObjectKey>>,
     /// A batch is sent and not answered.
     busy: bool,
     not_before: Duration,
+    /// Ways in that are not as they should be.
+    ways: BTreeMap<Login, Way>,
+}
+
+/// How one way into a zone fares. Another one may well be open.
+#[derive(Debug, Default)]
+struct Way {
+    not_before: Duration,
     trouble: Option<Trouble>,
 }
 
-/// That a zone fails, though it should not for long.
+/// That a way fails, though it should not for long.
 #[derive(Debug)]
 struct Trouble {
     /// How often in a row.
     failures: u32,
     last: Duration,
-    /// How it did last, in Route 53's words.
+    /// How it did last, in AWS's words.
     text: String,
+    /// Whether that is worth a word.
+    is_told: bool,
+}
+
+impl Way {
+    fn is_needed(&self, now: Duration) -> bool {
+        let is_new = |trouble: &Trouble| now.saturating_sub(trouble.last) < REMEMBERED;
+        self.not_before > now || self.trouble.as_ref().is_some_and(is_new)
+    }
 }
 
 impl Desk {
     /// Whether there is something to remember of the zone.
     fn is_needed(&self, now: Duration) -> bool {
-        let is_new = |trouble: &Trouble| now.saturating_sub(trouble.last) < REMEMBERED;
-        self.busy
-            || !self.queue.is_empty()
-            || self.not_before > now
-            || self.trouble.as_ref().is_some_and(is_new)
+        let is_idle = self.queue.is_empty() && self.ways.is_empty();
+        self.busy || !is_idle || self.not_before > now
+    }
+
+    /// When a way may be used.
+    fn opens(&self, login: &Login) -> Duration {
+        let way = self.ways.get(login);
+        way.map_or(Duration::ZERO, |way| way.not_before)
+    }
+
+    /// Whether something waits that could go now.
+    fn is_waited_for(&self, now: Duration) -> bool {
+        let mut logins = self.queue.iter().map(|load| &load.bundle.place.login);
+        logins.any(|login| self.opens(login) <= now)
+    }
+
+    /// The next batch, or when there may be one.
+    fn next(&mut self, now: Duration) -> Result<Batch<ObjectKey>, Duration> {
+        if self.not_before > now {
+            return Err(self.not_before);
+        }
+        let mut queue = std::mem::take(&mut self.queue);
+        let batch = batch::next(&mut queue, |place| self.opens(&place.login) <= now);
+        self.queue = queue;
+        self.busy = batch.is_some();
+        batch.ok_or_else(|| {
+            let logins = self.queue.iter().map(|load| &load.bundle.place.login);
+            let first = logins.map(|login| self.opens(login)).min();
+            first.unwrap_or(self.not_before)
+        })
     }
 }
 
@@ -73,13 +116,14 @@ impl Zones {
     }
 
     /// Changes what is known of an object's changes.
-    pub(crate) fn note(&self, key: &ObjectKey, change: impl FnOnce(&mut Known)) {
+    pub(crate) fn note<T>(&self, key: &ObjectKey, change: impl FnOnce(&mut Known) -> T) -> T {
         let mut known = self.known.lock();
         let of = known.entry(key.clone()).or_default();
-        change(of);
+        let noted = change(of);
         if of.is_empty() {
             known.remove(key);
         }
+        noted
     }
 
     /// The records of `step` are in the object's status.
@@ -93,7 +137,7 @@ impl Zones {
             self.note(key, |known| known.submitted(bundle.clone()));
             let mut desks = self.desks.lock();
             let desk = desks.entry(bundle.place.zone.clone()).or_default();
-            if desk.queue.is_empty() && !desk.busy {
+            if !desk.busy && !desk.is_waited_for(now) {
                 desk.not_before = desk.not_before.max(now + COLLECT);
             }
             desk.queue.push(Load {
@@ -115,13 +159,17 @@ impl Zones {
         self.known.lock().clear();
     }
 
-    /// Zones that have failed so often that it is worth a word, by id, and in which words.
-    pub(crate) fn troubled(&self) -> BTreeMap<String, String> {
+    /// Ways into zones that fail in a way that is worth a word, and in which words.
+    pub(crate) fn troubled(&self) -> BTreeMap<Place, String> {
         let desks = self.desks.lock();
-        let troubled = desks.iter().filter_map(|(zone, desk)| {
-            let trouble = desk.trouble.as_ref();
-            let trouble = trouble.filter(|trouble| trouble.failures >= PATIENCE)?;
-            Some((zone.clone(), trouble.text.clone()))
+        let ways = desks.iter().flat_map(|(zone, desk)| {
+            let ways = desk.ways.iter();
+            ways.map(move |(login, way)| (zone, login, way))
+        });
+        let troubled = ways.filter_map(|(zone, login, way)| {
+            let trouble = way.trouble.as_ref().filter(|trouble| trouble.is_told)?;
+            let (zone, login) = (zone.clone(), login.clone());
+            Some((Place { zone, login }, trouble.text.clone()))
         });
         troubled.collect()
     }
@@ -130,48 +178,67 @@ impl Zones {
     pub(super) fn due(&self, now: Duration) -> (Vec<Batch<ObjectKey>>, Option<Duration>) {
         let (mut due, mut next) = (Vec::new(), None::<Duration>);
         let mut desks = self.desks.lock();
+        for desk in desks.values_mut() {
+            desk.ways.retain(|_, way| way.is_needed(now));
+        }
         desks.retain(|_, desk| desk.is_needed(now));
         for desk in desks.values_mut() {
             if desk.busy || desk.queue.is_empty() {
                 continue;
             }
-            if desk.not_before > now {
-                next = Some(next.map_or(desk.not_before, |next| next.min(desk.not_before)));
-                continue;
+            match desk.next(now) {
+                Ok(batch) => due.push(batch),
+                Err(at) => next = Some(next.map_or(at, |next| next.min(at))),
             }
-            let mut batches = packed(std::mem::take(&mut desk.queue)).into_iter();
-            due.extend(batches.next());
-            desk.queue = batches.flat_map(|batch| batch.loads).collect();
-            desk.busy = true;
         }
         (due, next)
     }
 
-    /// The zone answered the last batch, whatever it said: what failed before is over.
-    pub(super) fn heard(&self, zone: &str) {
-        if let Some(desk) = self.desks.lock().get_mut(zone) {
-            desk.trouble = None;
+    /// The zone answered, whatever it said: what failed before on this way in is over.
+    pub(super) fn heard(&self, place: &Place) {
+        if let Some(desk) = self.desks.lock().get_mut(&place.zone) {
+            desk.ways.remove(&place.login);
         }
     }
 
-    /// The zone failed; when it is tried again.
-    pub(super) fn stumbled(
-        &self,
-        zone: &str,
-        text: String,
-        now: Duration,
-        random: f64,
-    ) -> Duration {
-        let mut desks = self.desks.lock();
-        let desk = desks.entry(zone.to_owned()).or_default();
-        let before = desk.trouble.as_ref().map_or(0, |trouble| trouble.failures);
-        let failures = before.saturating_add(1);
-        desk.trouble = Some(Trouble {
-            failures,
-            last: now,
-            text,
+    /// A way in failed: it rests, ever longer.
+    pub(super) fn stumbled(&self, place: &Place, text: String, now: Duration, random: f64) {
+        self.on_way(place, |way| {
+            let before = way.trouble.as_ref();
+            let failures = before.map_or(0, |before| before.failures).saturating_add(1);
+            let was_told = before.is_some_and(|before| before.is_told);
+            way.not_before = now + BACKOFF.delay(failures, random);
+            way.trouble = Some(Trouble {
+                failures,
+                last: now,
+                text,
+                is_told: was_told || failures >= PATIENCE,
+            });
         });
-        now + BACKOFF.delay(failures, random)
+    }
+
+    /// A way in is closed, which is told at once; it is tried `again`.
+    pub(super) fn closed(&self, place: &Place, text: String, now: Duration, again: Duration) {
+        self.on_way(place, |way| {
+            way.not_before = again;
+            way.trouble = Some(Trouble {
+                failures: 0,
+                last: now,
+                text,
+                is_told: true,
+            });
+        });
+    }
+
+    /// A way in rests, of which nobody has to hear.
+    pub(super) fn rests(&self, place: &Place, not_before: Duration) {
+        self.on_way(place, |way| way.not_before = not_before);
+    }
+
+    fn on_way(&self, place: &Place, change: impl FnOnce(&mut Way)) {
+        let mut desks = self.desks.lock();
+        let desk = desks.entry(place.zone.clone()).or_default();
+        change(desk.ways.entry(place.login.clone()).or_default());
     }
 
     /// A batch is over. What it could not carry out goes back into the queue, ahead of the rest.
@@ -201,82 +268,4 @@ pub(crate) fn role(login: &Login) -> Result<Option<Role>, aws::Error> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dns::tests::a_bundle;
-
-    const AT: Duration = Duration::from_secs(100);
-
-    fn key() -> ObjectKey {
-        ObjectKey::namespaced("web", "acme")
-    }
-
-    fn seconds(time: Duration) -> u64 {
-        time.saturating_sub(AT).as_secs()
-    }
-
-    /// A zone whose batches have failed so often, each handed in again, and when it is written next.
-    fn after(failures: usize) -> (Zones, u64) {
-        let zones = Zones::default();
-        zones.submit(&key(), vec![a_bundle()], AT);
-        let mut now = AT + COLLECT;
-        for _ in 0..failures {
-            assert_eq!(zones.due(now).0.len(), 1);
-            let rest = zones.stumbled("Z1", "broken".to_owned(), now, 0.5);
-            zones.submit(&key(), vec![a_bundle()], now);
-            zones.done("Z1", Vec::new(), Some(rest));
-            assert_eq!(zones.due(now).1, Some(rest));
-            now = rest;
-        }
-        (zones, seconds(now))
-    }
-
-    #[test]
-    fn a_zone_collects_for_two_seconds() {
-        let zones = Zones::default();
-        zones.submit(&key(), vec![a_bundle()], AT);
-        let (due, next) = zones.due(AT);
-        assert_eq!((due.len(), next.map(seconds)), (0, Some(2)));
-        assert_eq!(zones.due(AT + COLLECT).0.len(), 1);
-        // One batch at a time.
-        zones.submit(&key(), vec![a_bundle()], AT + COLLECT);
-        assert_eq!(zones.due(AT + 2 * COLLECT).0.len(), 0);
-        zones.done("Z1", Vec::new(), None);
-        assert_eq!(zones.due(AT + 2 * COLLECT).0.len(), 1);
-    }
-
-    #[test]
-    fn a_zone_that_fails_is_written_ever_more_rarely() {
-        // Two seconds to collect, then 1, 2, 4 and 8 for the failures.
-        let rests = [1, 2, 3, 4].map(|failures| after(failures).1);
-        assert_eq!(rests, [3, 5, 9, 17]);
-        let (zones, _) = after(12);
-        let rest = zones.stumbled("Z1", String::new(), AT, 0.5);
-        assert_eq!(seconds(rest), 300, "five minutes at most");
-    }
-
-    #[test]
-    fn a_zone_that_fails_is_told_of_the_third_time() {
-        let told = |failures| after(failures).0.troubled();
-        assert_eq!(told(2), BTreeMap::new());
-        let trouble = BTreeMap::from([("Z1".to_owned(), "broken".to_owned())]);
-        assert_eq!(told(3), trouble);
-        let (zones, _) = after(3);
-        zones.heard("Z1");
-        assert_eq!(zones.troubled(), BTreeMap::new());
-    }
-
-    #[test]
-    fn failures_are_counted_however_late_a_batch_is_handed_in_again() {
-        let zones = Zones::default();
-        let mut now = AT;
-        for _ in 0..3 {
-            zones.stumbled("Z1", "broken".to_owned(), now, 0.5);
-            now += Duration::from_secs(9 * 60);
-            zones.due(now);
-        }
-        assert_eq!(zones.troubled().len(), 1);
-        zones.due(now + REMEMBERED);
-        assert_eq!(zones.troubled().len(), 0, "long ago");
-    }
-}
+mod tests;

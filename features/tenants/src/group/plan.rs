@@ -8,6 +8,7 @@ use engine::Note;
 
 use super::gather::{DEPLOYED, Facts, Look, look};
 use super::memory::{Creation, Memory};
+use crate::ctx::UNSETTLED;
 
 /// How often a group that changes is looked at.
 pub(super) const POLL: Duration = Duration::from_secs(30);
@@ -41,6 +42,7 @@ pub(super) enum First {
 /// | is to go     | no        |                   |                   | nothing        |
 /// | is to go     | yes       | any               | Retain            | release        |
 /// | is to go     | yes       | the default group |                   | release        |
+/// | is to go     | yes       | any               | nobody knows yet  | wait           |
 /// | is to go     | yes       | any               | tenants use it    | in use         |
 /// | is to go     | yes       | never asked for   |                   | release        |
 /// | is to go     | yes       | any               |                   | wait or look   |
@@ -57,6 +59,7 @@ pub(super) fn first(facts: &Facts, memory: &Memory) -> First {
         (true, true) if facts.status.is_default == Some(true) => {
             First::Release(retained(facts, IS_DEFAULT))
         }
+        (true, true) if facts.users.unread => First::Wait(UNSETTLED),
         (true, true) if !facts.users.using.is_empty() => First::InUse,
         (true, true) if is_unasked => {
             let message = "nothing of it was ever asked of CloudFront";

@@ -28,6 +28,8 @@ pub(super) struct Users {
     pub(super) referring: BTreeSet<ObjectKey>,
     /// They refer to it, or CloudFront has them in it still.
     pub(super) using: BTreeSet<ObjectKey>,
+    /// There may be more: not all tenants have been read.
+    pub(super) unread: bool,
 }
 
 /// Teaches the caches what is asked of them here.
@@ -47,7 +49,10 @@ pub(super) fn users(ctx: &Ctx, object: &str, id: Option<&str>) -> Users {
         let tenants = ctx.caches.tenants.store().by(BY_GROUP, &link.value());
         tenants.into_iter().map(|tenant| tenant.key().clone())
     };
-    let mut users = Users::default();
+    let mut users = Users {
+        unread: !ctx.caches.tenants.is_settled(),
+        ..Users::default()
+    };
     users
         .referring
         .extend(found(Link::Object(object.to_owned())));

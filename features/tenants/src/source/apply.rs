@@ -54,43 +54,59 @@ pub(super) struct Done {
     pub(super) pruned: Vec<String>,
     /// Tenants whose object the API server does not take, and why.
     pub(super) refused: Vec<(String, String)>,
+    /// The same of objects that it does not let go.
+    pub(super) undeletable: Vec<(String, String)>,
     /// What turned out to be in the way only now.
     pub(super) held_up: Vec<PendingChange>,
     /// What has changed meanwhile, or was not come to: for the next pass.
     pub(super) left: Vec<PendingChange>,
-    /// Objects that were to go and are still there.
+    /// Objects that were to go and are still there: for the next pass, too.
     pub(super) undeleted: usize,
     /// What nobody has looked at yet.
     pub(super) later: usize,
     /// What the API server answered to changes.
     pub(super) answers: Answers,
-    /// What ended the work early.
+    /// What the API server failed at: the pass ends in it.
     pub(super) failed: Option<ApiError>,
+    /// That it ended the work early.
+    pub(super) cut_short: bool,
 }
 
-/// Does the work; ends early when the API server fails.
+/// Does the work; ends early when the API server is not to be asked any more.
 pub(super) async fn apply(work: &Work<'_>, origin: &Origin, client: &Client) -> Done {
     let api = Api::<DistributionTenant>::namespaced(client.clone(), &origin.target);
+    carried_out(work, |step| write(&api, step), |one| delete(&api, one)).await
+}
+
+async fn carried_out<'a, W, D>(
+    work: &Work<'a>,
+    write: impl Fn(&'a Step) -> W,
+    delete: impl Fn(&'a Missing) -> D,
+) -> Done
+where
+    W: Future<Output = Result<DistributionTenant, ApiError>>,
+    D: Future<Output = Result<(), ApiError>>,
+{
     let mut done = Done {
         later: work.later,
         ..Done::default()
     };
     for some in work.steps.chunks(AT_ONCE) {
-        if done.failed.is_some() {
+        if done.cut_short {
             done.left.extend(some.iter().map(Step::pending));
             continue;
         }
-        let written = join_all(some.iter().map(|step| write(&api, step))).await;
+        let written = join_all(some.iter().map(&write)).await;
         for (step, written) in some.iter().zip(written) {
             done.take(step, written);
         }
     }
     for some in work.gone.chunks(AT_ONCE) {
-        if done.failed.is_some() {
+        if done.cut_short {
             done.undeleted += some.len();
             continue;
         }
-        let deleted = join_all(some.iter().map(|one| delete(&api, one))).await;
+        let deleted = join_all(some.iter().map(&delete)).await;
         for (one, deleted) in some.iter().zip(deleted) {
             done.take_deletion(one, deleted);
         }
@@ -145,6 +161,12 @@ impl Done {
         self.left.len() + self.undeleted + self.later
     }
 
+    /// Whether anything came of it: else going on at once leads nowhere.
+    pub(super) fn is_progress(&self) -> bool {
+        let all = [&self.created, &self.updated, &self.pruned];
+        all.iter().any(|names| !names.is_empty())
+    }
+
     fn take(&mut self, step: &Step, written: Result<DistributionTenant, ApiError>) {
         let name = step.name.clone();
         match written {
@@ -165,7 +187,11 @@ impl Done {
                 Meaning::Refused => self.refused.push((name, error.to_string())),
                 Meaning::Failed => {
                     self.left.push(step.pending());
-                    self.failed = Some(error);
+                    self.failed.get_or_insert(error);
+                }
+                Meaning::Away => {
+                    self.left.push(step.pending());
+                    self.cut(error);
                 }
             },
         }
@@ -174,14 +200,27 @@ impl Done {
     fn take_deletion(&mut self, one: &Missing, deleted: Result<(), ApiError>) {
         match deleted {
             Ok(()) => self.pruned.push(one.name.clone()),
-            Err(error) => {
-                self.undeleted += 1;
-                match meaning(error.class()) {
-                    Meaning::InTheWay | Meaning::Changed => {}
-                    Meaning::Refused | Meaning::Failed => self.failed = Some(error),
+            Err(error) => match meaning(error.class()) {
+                Meaning::InTheWay | Meaning::Changed => self.undeleted += 1,
+                Meaning::Refused => {
+                    let refused = (one.name.clone(), error.to_string());
+                    self.undeletable.push(refused);
                 }
-            }
+                Meaning::Failed => {
+                    self.undeleted += 1;
+                    self.failed.get_or_insert(error);
+                }
+                Meaning::Away => {
+                    self.undeleted += 1;
+                    self.cut(error);
+                }
+            },
         }
+    }
+
+    fn cut(&mut self, error: ApiError) {
+        self.failed = Some(error);
+        self.cut_short = true;
     }
 
     fn remember(&mut self, step: &Step, object: &DistributionTenant) {
@@ -199,10 +238,12 @@ enum Meaning {
     InTheWay,
     /// It is not what it was when it was looked at.
     Changed,
-    /// It is not taken, now or later.
+    /// It is not taken, as long as it is what it is: the next reading tries again.
     Refused,
-    /// The API server failed: it is not about this object.
+    /// The API server failed at it, and may well do others.
     Failed,
+    /// The API server is not to be asked any more: it is not about this object.
+    Away,
 }
 
 fn meaning(class: Class) -> Meaning {
@@ -210,11 +251,8 @@ fn meaning(class: Class) -> Meaning {
         Class::Conflict | Class::AlreadyExists => Meaning::InTheWay,
         Class::Stale | Class::NotFound => Meaning::Changed,
         Class::Invalid | Class::Denied | Class::LimitExceeded => Meaning::Refused,
-        Class::Throttled
-        | Class::Transient
-        | Class::Unreachable
-        | Class::Sealed
-        | Class::Deposed => Meaning::Failed,
+        Class::Transient => Meaning::Failed,
+        Class::Throttled | Class::Unreachable | Class::Sealed | Class::Deposed => Meaning::Away,
     }
 }
 

@@ -40,10 +40,7 @@ pub(super) fn rows(text: &str, max: usize) -> Result<Vec<Row>, String> {
         }
         let cells = columns.iter().cloned().zip(fields);
         rows.push(Row {
-            place: Place {
-                unit: "line",
-                number: line,
-            },
+            place: Place::Line(line),
             cells: cells
                 .filter(|(column, text)| is_ours(column) && !text.is_empty())
                 .map(|(column, text)| (column, Cell::Text(text)))

@@ -4,6 +4,7 @@ use api::tenants::DynamoDbSource;
 use aws::dynamodb::{Row as Found, Value};
 use aws::{Asker, Priority, Role};
 
+use super::given;
 use super::read::Unread;
 use super::rows::{Cell, DOMAIN, NAME, Place, Row, is_ours};
 use crate::ctx::Ctx;
@@ -16,10 +17,10 @@ pub(super) async fn rows(
     external_id: Option<&str>,
     max: usize,
 ) -> Result<Vec<Row>, Unread> {
-    let role = source.assume_role_arn.as_ref();
+    let role = given(source.assume_role_arn.as_deref());
     let role = role.map(|arn| Role::new(arn, external_id)).transpose();
     let account = ctx.account(role.map_err(aws::Error::from)?.as_ref()).await;
-    let region = match &source.region {
+    let region = match given(source.region.as_deref()) {
         Some(region) => region,
         None => ctx.aws().await.region(),
     };
@@ -48,10 +49,7 @@ fn row(number: usize, found: Found, source: &DynamoDbSource) -> Row {
         Some((column.into(), cell(value)))
     });
     Row {
-        place: Place {
-            unit: "row",
-            number,
-        },
+        place: Place::Row(number),
         cells: cells.collect(),
     }
 }

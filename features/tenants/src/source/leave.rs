@@ -1,13 +1,26 @@
-//! Whether a source may do what it says: make objects in another namespace, and read a table with a
-//! role. Deletions of objects that are there already never ask.
+//! Whether a source may do what it says: make such objects, perhaps in another namespace, and read
+//! a table with a role.
+//!
+//! | what it names                                           | is judged in              |
+//! |---------------------------------------------------------|---------------------------|
+//! | its DynamoDB table, and the role to read it             | its own namespace         |
+//! | its distribution; the template's zones, role and group, |                           |
+//! | and whether records are adopted                         | the namespace it aims at  |
+//!
+//! Where both are one, a single policy has to allow all of it. What rows name, and domains, are
+//! judged with each object. Deletions of objects that are there already never ask.
 
 use std::collections::BTreeMap;
 
-use api::tenants::{SourceProvider, TenantPolicy, TenantPolicySpec, TenantSource, names, reasons};
+use api::tenants::{
+    Dns, DnsProvider, RecordAdoption, SourceProvider, TenantPolicy, TenantPolicySpec, TenantSource,
+    TenantSourceSpec, names, reasons,
+};
 use engine::Kind;
 use kernel::{ObjectKey, Reason};
 
-use crate::allowed::{Leave, Named, Namespace, Policy, allowed};
+use super::given;
+use crate::allowed::{Group, Leave, Named, Namespace, Policy, allowed};
 use crate::ctx::Ctx;
 
 /// Leave to read the table and to make objects of it.
@@ -15,39 +28,149 @@ use crate::ctx::Ctx;
 /// # Errors
 /// Who refuses what.
 pub(super) fn leave(source: &TenantSource, ctx: &Ctx) -> Result<Leave, Reason> {
-    let own = source.metadata.namespace.as_deref().unwrap_or_default();
-    let namespace = |name: &str| ctx.caches.namespaces.store().get(&ObjectKey::cluster(name));
-    if let Some(target) = source
-        .spec
-        .target_namespace
-        .as_deref()
-        .filter(|target| *target != own)
-    {
-        let held = namespace(target).ok_or_else(|| missing(own, target))?;
-        let accepts = held.annotation(names::ACCEPT_SOURCES);
-        accepted(own, target, accepts.as_deref())?;
-    }
-    let table = source.spec.dynamodb.as_ref();
-    let Some(table) = table.filter(|_| source.spec.provider == SourceProvider::DynamoDb) else {
-        return Ok(Leave::default());
+    Wish::of(source, ctx).judged(ctx)
+}
+
+/// Whether leave depends on which group is the default one, and that is not known yet.
+pub(super) fn hinges_on_default(source: &TenantSource, ctx: &Ctx) -> bool {
+    let wish = Wish::of(source, ctx);
+    let group = wish.objects.group.filter(|group| !group.default);
+    let Some(group) = group else {
+        return false;
     };
-    let labels = namespace(own).and_then(|held| held.metadata().labels);
-    let labels: BTreeMap<_, _> = labels.unwrap_or_default();
-    let policies = policies(ctx);
-    let policies: Vec<Policy<'_>> = policies
-        .iter()
-        .map(|(name, spec)| Policy { name, spec })
-        .collect();
-    let named = Named {
-        role: table.assume_role_arn.as_deref(),
+    let default = Group {
+        default: true,
+        ..group
+    };
+    let mut as_default = wish.clone();
+    as_default.objects.group = Some(default);
+    wish.judged(ctx).is_err() && as_default.judged(ctx).is_ok()
+}
+
+/// All that a source names, and where.
+#[derive(Debug, Clone)]
+struct Wish<'a> {
+    own: &'a str,
+    target: &'a str,
+    /// What all its objects name.
+    objects: Named<'a>,
+    /// What reading names, if that needs leave.
+    table: Option<Named<'a>>,
+}
+
+impl<'a> Wish<'a> {
+    fn of(source: &'a TenantSource, ctx: &Ctx) -> Self {
+        Self {
+            own: super::own(source),
+            target: super::target(source),
+            objects: objects(&source.spec, |id| ctx.group(id)),
+            table: table(&source.spec),
+        }
+    }
+
+    fn judged(&self, ctx: &Ctx) -> Result<Leave, Reason> {
+        let (own, target) = (self.own, self.target);
+        let namespace = |name: &str| ctx.caches.namespaces.store().get(&ObjectKey::cluster(name));
+        if own != target {
+            let held = namespace(target).ok_or_else(|| missing(own, target))?;
+            let accepts = held.annotation(names::ACCEPT_SOURCES);
+            accepted(own, target, accepts.as_deref())?;
+        }
+        let labels = |name: &str| {
+            let labels = namespace(name).and_then(|held| held.metadata().labels);
+            labels.unwrap_or_default()
+        };
+        let held = policies(ctx);
+        let policies = held.iter().map(|(name, spec)| Policy { name, spec });
+        let law = Law {
+            policies: &policies.collect::<Vec<_>>(),
+            required: !ctx.settings.open,
+            own: &labels(own),
+            target: &labels(target),
+        };
+        law.judged(self)
+    }
+}
+
+/// What all objects of a source name; `group` knows groups by their ids.
+fn objects<'a>(
+    spec: &'a TenantSourceSpec,
+    group: impl FnOnce(Option<&'a str>) -> Group<'a>,
+) -> Named<'a> {
+    let settings = spec.template.as_ref().map(|template| &template.settings);
+    let dns = settings.and_then(|settings| settings.dns.as_ref());
+    let dns = dns.filter(|dns| dns.provider == DnsProvider::Route53);
+    let id = settings.and_then(|settings| given(settings.connection_group_id.as_deref()));
+    let refers = settings.is_some_and(|settings| settings.connection_group_ref.is_some());
+    Named {
+        distribution: Some(&spec.distribution_id),
+        zones: dns.into_iter().flat_map(Dns::zones).collect(),
+        role: dns.and_then(|dns| given(dns.assume_role_arn.as_deref())),
+        // One that is referred to is judged with each object, by its id.
+        group: (!refers || id.is_some()).then(|| group(id)),
+        adoption: dns.is_some_and(|dns| dns.record_adoption != RecordAdoption::Never),
+        ..Named::default()
+    }
+}
+
+fn table(spec: &TenantSourceSpec) -> Option<Named<'_>> {
+    let table = spec.dynamodb.as_ref();
+    let table = table.filter(|_| spec.provider == SourceProvider::DynamoDb)?;
+    Some(Named {
+        role: given(table.assume_role_arn.as_deref()),
         table: Some(&table.table_name),
         ..Named::default()
-    };
-    let here = Namespace {
-        name: own,
-        labels: &labels,
-    };
-    allowed(&policies, !ctx.settings.open, here, &named)
+    })
+}
+
+/// By what is judged.
+struct Law<'a> {
+    policies: &'a [Policy<'a>],
+    required: bool,
+    /// The labels of the source's namespace.
+    own: &'a BTreeMap<String, String>,
+    /// Those of the namespace it aims at.
+    target: &'a BTreeMap<String, String>,
+}
+
+impl Law<'_> {
+    /// Leave to read: the external id is that of the table's role.
+    fn judged(&self, wish: &Wish<'_>) -> Result<Leave, Reason> {
+        let Wish {
+            own,
+            target,
+            ref objects,
+            ref table,
+        } = *wish;
+        let here = Namespace {
+            name: own,
+            labels: self.own,
+        };
+        let there = Namespace {
+            name: target,
+            labels: self.target,
+        };
+        let by = |policies: &[Policy<'_>], namespace, named: &Named<'_>| {
+            allowed(policies, self.required, namespace, named)
+        };
+        let Some(table) = table else {
+            return by(self.policies, there, objects);
+        };
+        if own != target {
+            by(self.policies, there, objects)?;
+            return by(self.policies, here, table);
+        }
+        // Both may name a role: among the policies that allow all else, one has to allow the
+        // table's, too.
+        let objects = Named {
+            table: table.table,
+            ..objects.clone()
+        };
+        by(self.policies, here, &objects)?;
+        let each = self.policies.iter().copied();
+        let granting = each.filter(|policy| by(&[*policy], here, &objects).is_ok());
+        by(&granting.collect::<Vec<_>>(), here, table)
+    }
 }
 
 fn missing(own: &str, target: &str) -> Reason {
@@ -104,46 +227,4 @@ fn senseless() -> TenantPolicySpec {
 }
 
 #[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case::named(Some("team"), true)]
-    #[case::among_others(Some("a, team ,b"), true)]
-    #[case::others_only(Some("teams,tea"), false)]
-    #[case::empty(Some(""), false)]
-    #[case::no_annotation(None, false)]
-    fn another_namespace_has_to_accept(#[case] accepts: Option<&str>, #[case] holds: bool) {
-        match accepted("team", "web", accepts) {
-            Ok(()) => assert!(holds),
-            Err(reason) => {
-                assert!(!holds);
-                assert_eq!(reason.code, reasons::POLICY_DENIED);
-                let said = "namespace web does not accept sources of team";
-                assert!(reason.message.starts_with(said), "{}", reason.message);
-                assert!(reason.message.ends_with(names::ACCEPT_SOURCES));
-            }
-        }
-    }
-
-    #[test]
-    fn a_policy_that_cannot_be_read_allows_nothing() {
-        let spec = senseless();
-        let policy = Policy {
-            name: "p",
-            spec: &spec,
-        };
-        let named = Named {
-            table: Some("t"),
-            ..Named::default()
-        };
-        let labels = BTreeMap::new();
-        let here = Namespace {
-            name: "team",
-            labels: &labels,
-        };
-        assert!(allowed(&[policy], false, here, &named).is_err());
-    }
-}
+mod tests;

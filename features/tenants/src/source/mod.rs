@@ -49,8 +49,9 @@ use self::polls::{Memory, Polls};
 use self::read::{Reader, Unread};
 use self::status::{Outcome, Report};
 use crate::allowed::Leave;
-use crate::ctx::Ctx;
-use crate::failure::{Failure, PATIENCE, Says, Way, failure};
+use crate::ctx::{Ctx, UNSETTLED};
+use crate::failure::{Says, Way, failure};
+use crate::trouble::{Met, Moment};
 use crate::words::few;
 
 /// A reading may take minutes, and so may two thousand objects on a slow API server.
@@ -61,8 +62,6 @@ const GO_ON: Duration = Duration::from_secs(1);
 const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// A table that could not be read is tried again after this long, or sooner if its interval is.
 const RETRY: Duration = Duration::from_secs(5 * 60);
-/// While what passes look up is not read yet.
-const UNSETTLED: Duration = Duration::from_secs(5);
 /// Passes at once: one that waits for its table does not count.
 const AT_ONCE: usize = 4;
 
@@ -84,6 +83,21 @@ fn digest(text: &str, bytes: usize) -> String {
     })
 }
 
+/// A text that the spec gives; an empty one is none.
+fn given(text: Option<&str>) -> Option<&str> {
+    text.filter(|text| !text.is_empty())
+}
+
+/// The namespace of a source.
+fn own(source: &TenantSource) -> &str {
+    source.metadata.namespace.as_deref().unwrap_or_default()
+}
+
+/// The namespace of its objects.
+fn target(source: &TenantSource) -> &str {
+    given(source.spec.target_namespace.as_deref()).unwrap_or_else(|| own(source))
+}
+
 /// Everything the engine has to know about sources.
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> ControllerSpec {
     let caches = &ctx.caches;
@@ -102,7 +116,7 @@ pub(crate) fn controller(ctx: &Arc<Ctx>) -> ControllerSpec {
         .follow(caches.tenants.key().clone(), |_| Vec::new())
         .follow(caches.namespaces.key().clone(), move |namespace| {
             let mut found = aimed.store().all();
-            found.retain(|source| is_aimed_at(source, &namespace.key().name));
+            found.retain(|source| concerns(source, &namespace.key().name));
             keys(&found)
         })
         .follow(caches.policies.key().clone(), move |_| {
@@ -114,9 +128,12 @@ fn keys(found: &[Arc<Stored>]) -> Vec<ObjectKey> {
     found.iter().map(|one| one.key().clone()).collect()
 }
 
-fn is_aimed_at(source: &Stored, namespace: &str) -> bool {
-    let source: Value = serde_json::from_str(source.json()).unwrap_or_default();
-    source["spec"]["targetNamespace"] == namespace
+/// Whether a source has to do with a namespace: it is there, or makes its objects there. Policies
+/// speak for namespaces by label, and the other one may accept it or not.
+fn concerns(source: &Stored, namespace: &str) -> bool {
+    let spec: Value = serde_json::from_str(source.json()).unwrap_or_default();
+    source.key().namespace.as_deref() == Some(namespace)
+        || spec["spec"]["targetNamespace"] == namespace
 }
 
 /// The controller of sources.
@@ -133,9 +150,7 @@ impl Reconcile for Sources {
         if source.metadata.deletion_timestamp.is_some() || source.spec.suspend {
             return Ok(Progress::done());
         }
-        let caches = &self.ctx.caches;
-        let needed = [&caches.tenants, &caches.namespaces, &caches.policies];
-        if !needed.iter().all(|cache| cache.is_settled()) {
+        if !self.is_settled() {
             return Ok(waiting(
                 reasons::POLL_FAILED,
                 "the objects of the cluster are not read yet",
@@ -143,6 +158,11 @@ impl Reconcile for Sources {
             ));
         }
         let mut memory = self.polls.of(pass.key(), source);
+        let left = memory.due.map(|due| due.saturating_sub(self.elapsed()));
+        let left = left.filter(|left| !left.is_zero() && !pass.is_asked_for());
+        if let Some(ended) = self.acquaint(source, pass, &memory, left).await {
+            return ended;
+        }
         let leave = match leave::leave(source, &self.ctx) {
             Ok(leave) => leave,
             Err(reason) => {
@@ -153,8 +173,7 @@ impl Reconcile for Sources {
                 return Ok(Progress::Blocked { reason });
             }
         };
-        let left = memory.due.map(|due| due.saturating_sub(self.elapsed()));
-        match left.filter(|left| !left.is_zero() && !pass.is_asked_for()) {
+        match left {
             Some(left) => Ok(recheck(left)),
             None => self.poll(source, pass, memory, &leave).await,
         }
@@ -167,6 +186,38 @@ impl Reconcile for Sources {
 }
 
 impl Sources {
+    fn is_settled(&self) -> bool {
+        let caches = &self.ctx.caches;
+        let needed = [
+            &caches.tenants,
+            &caches.namespaces,
+            &caches.policies,
+            &caches.groups,
+        ];
+        needed.iter().all(|cache| cache.is_settled())
+    }
+
+    /// Finds out which group is the default one, if leave depends on it. Gives how the pass ends if
+    /// that cannot be told, or is not to be asked yet.
+    async fn acquaint(
+        &self,
+        source: &TenantSource,
+        pass: &mut Pass,
+        memory: &Memory,
+        left: Option<Duration>,
+    ) -> Option<Result<Progress, Error>> {
+        if !leave::hinges_on_default(source, &self.ctx) {
+            return None;
+        }
+        if let Some(left) = left {
+            return Some(Ok(recheck(left)));
+        }
+        let learnt = Box::pin(self.ctx.learn_default_group(target(source)));
+        let error = pass.outside(learnt).await.err()?;
+        let ended = self.unread(source, pass, memory.clone(), error.into());
+        Some(ended.await)
+    }
+
     /// Reads the table, and makes the objects be as it says.
     async fn poll(
         &self,
@@ -186,7 +237,7 @@ impl Sources {
 
         // Pure, but for the cache: what differs, and what is too much.
         let found = compare::compare(source, rows, &memory.answers, &self.ctx).await;
-        let judged = memory.judge(source, &found);
+        let judged = memory.judge(source, &found, began);
 
         // Writes. If they do not come to their end, the next pass goes on from here.
         memory.begin();
@@ -202,15 +253,16 @@ impl Sources {
         memory.end(&done, began + source.spec.poll_interval.length());
         let due = memory.due;
         self.polls.keep(pass.key(), memory);
+        let is_more = done.later > 0 && done.is_progress();
         match (due, done.failed) {
             (_, Some(error)) => Err(error.into()),
             (Some(due), None) => Ok(recheck(due.saturating_sub(self.elapsed()))),
-            (None, None) if done.later > 0 => {
+            (None, None) if is_more => {
                 Ok(waiting(reasons::POLLED, "there is more to write", GO_ON))
             }
             (None, None) => Ok(waiting(
                 reasons::POLLED,
-                "objects changed meanwhile",
+                "objects changed meanwhile, or are refused",
                 LOOK_AGAIN,
             )),
         }
@@ -222,11 +274,10 @@ impl Sources {
         pass: &mut Pass,
         leave: &Leave,
     ) -> Result<Vec<Row>, Unread> {
-        let namespace = source.metadata.namespace.as_deref().unwrap_or_default();
         let max = usize::try_from(source.spec.max_rows).unwrap_or_default();
         let external_id = leave.external_id.as_deref();
         let reader = Reader::of(&source.spec)?;
-        let rows = reader.rows(&self.ctx, namespace, external_id, max);
+        let rows = reader.rows(&self.ctx, own(source), external_id, max);
         pass.outside(rows).await
     }
 
@@ -244,7 +295,12 @@ impl Sources {
         {
             self.ctx.metrics.failed(counted);
         }
-        let Setback { told, next } = setback(unread, &mut memory, retry);
+        let at = Moment {
+            generation: source.metadata.generation,
+            elapsed: self.elapsed(),
+            random: fastrand::f64(),
+        };
+        let Setback { told, next } = setback(unread, &mut memory, retry, &at);
         let wait = next.as_ref().ok();
         memory.due = wait.map(|wait| self.elapsed() + *wait);
         self.polls.keep(pass.key(), memory);
@@ -286,7 +342,7 @@ struct Setback {
     next: Result<Duration, Error>,
 }
 
-fn setback(unread: Unread, memory: &mut Memory, retry: Duration) -> Setback {
+fn setback(unread: Unread, memory: &mut Memory, retry: Duration, at: &Moment) -> Setback {
     let why = unread.to_string();
     match unread {
         Unread::Table(_) => Setback {
@@ -298,13 +354,11 @@ fn setback(unread: Unread, memory: &mut Memory, retry: Duration) -> Setback {
             next: Err(error.into()),
         },
         Unread::Aws(error) => {
-            let Failure { says, again, .. } = failure(error.fault(), Way::Validation);
-            let wait = again.wait(Duration::ZERO, 0.5);
-            memory.failures += u32::from(wait.is_none());
-            let passes = wait.is_none() && memory.failures < PATIENCE;
+            let met = failure(error.fault(), Way::Validation);
+            let Met { says, after } = memory.trouble.met(&met, at);
             Setback {
-                told: Some(why).filter(|_| says != Says::Nothing && !passes),
-                next: wait.ok_or_else(|| error.into()),
+                told: Some(why).filter(|_| says != Says::Nothing),
+                next: after.ok_or_else(|| error.into()),
             }
         }
     }

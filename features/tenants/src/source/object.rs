@@ -35,11 +35,10 @@ pub(crate) struct Origin {
 impl Origin {
     pub(super) fn new(source: &TenantSource) -> Self {
         let meta = &source.metadata;
-        let own = meta.namespace.clone().unwrap_or_default();
         Self {
             name: meta.name.clone().unwrap_or_default(),
             uid: meta.uid.clone().unwrap_or_default(),
-            target: source.spec.target_namespace.clone().unwrap_or(own),
+            target: super::target(source).to_owned(),
             spec: source.spec.clone(),
         }
     }

@@ -11,7 +11,8 @@ use parking_lot::Mutex;
 use super::apply::Done;
 use super::compare::Found;
 use super::plan::Answers;
-use super::prune::{self, Facts, Misses, Missing, Verdict};
+use super::prune::{self, Facts, Misses, Missing, Objection, Verdict};
+use crate::trouble::Trouble;
 
 /// What is remembered of one source.
 #[derive(Debug, Clone, Default)]
@@ -20,17 +21,22 @@ pub(super) struct Memory {
     whose: (String, Option<i64>),
     /// When it is to be read; none: at once.
     pub(super) due: Option<Duration>,
-    /// The last reading's work is not done. Reading on is no further confirmation.
+    /// The last reading's work is not done. Reading on is no further confirmation, until the next
+    /// reading would have been due: one object that fails for good holds up no other.
     unfinished: bool,
+    /// When the last reading was counted.
+    counted: Duration,
     /// Nothing was read since the process began, or since the spec changed.
     first: bool,
     misses: Misses,
-    /// Objects that were let go, by UID: those among them that are still there may go without being
-    /// asked for again.
+    /// Objects that were let go, by UID: those among them that are still there do not become too
+    /// many because others have gone.
     let_go: BTreeSet<String>,
+    /// Those of them that somebody has approved: they go without being asked for again.
+    approved: BTreeSet<String>,
     pub(super) answers: Answers,
-    /// Readings in a row that AWS failed to answer.
-    pub(super) failures: u32,
+    /// What AWS did instead of giving the table.
+    pub(super) trouble: Trouble,
     /// What was done and no status tells yet.
     pub(super) untold: Tally,
 }
@@ -52,46 +58,33 @@ impl Memory {
         }
     }
 
-    /// Decides on the objects without a row, and remembers that this reading missed them.
-    pub(super) fn judge(&mut self, source: &TenantSource, found: &Found) -> Judged {
+    /// Decides on the objects without a row, and remembers that this reading, begun at `now`,
+    /// missed them.
+    pub(super) fn judge(&mut self, source: &TenantSource, found: &Found, now: Duration) -> Judged {
         let missing = &*found.plan.missing;
-        let rules = source.spec.prune.unwrap_or_default();
-        let known = source
-            .status
-            .as_ref()
-            .and_then(|status| status.plan_hash.as_deref());
-        let was_blocked = self.first && known == Some(&*prune::hash(missing));
-        self.misses = if was_blocked {
-            let confirmed = |one: &Missing| (one.uid.clone(), rules.confirm_polls);
-            missing.iter().map(confirmed).collect()
-        } else if self.unfinished {
-            std::mem::take(&mut self.misses)
-        } else {
-            prune::counted(&self.misses, missing)
-        };
-        self.first = false;
-        let here: BTreeSet<&str> = missing.iter().map(|one| &*one.uid).collect();
-        self.let_go.retain(|uid| here.contains(&**uid));
+        self.miss(source, missing, now);
         let annotations = source.metadata.annotations.as_ref();
-        let approved = annotations.and_then(|all| all.get(names::APPROVE_PRUNE));
+        let approval = annotations.and_then(|all| all.get(names::APPROVE_PRUNE));
+        let approval = approval.map(|given| given.trim());
         let verdict = prune::verdict(&Facts {
-            rules,
+            rules: source.spec.prune.unwrap_or_default(),
             rows: found.tenants.rows,
+            nameless: found.tenants.nameless,
             marked: found.plan.marked,
             missing,
             misses: &self.misses,
-            approved: approved.map(String::as_str),
+            approved: approval,
         });
         let verdict = match verdict {
-            Verdict::Blocked { set, .. }
-                if set.iter().all(|one| self.let_go.contains(&one.uid)) =>
-            {
-                Verdict::Delete(set)
-            }
+            Verdict::Blocked { set, why, .. } if self.lets_go(&set, why) => Verdict::Delete(set),
             other => other,
         };
         if let Verdict::Delete(set) = &verdict {
-            self.let_go.extend(set.iter().map(|one| one.uid.clone()));
+            let uids = || set.iter().map(|one| one.uid.clone());
+            self.let_go.extend(uids());
+            if approval == Some(&*prune::hash(set)) {
+                self.approved.extend(uids());
+            }
         }
         Judged {
             verdict,
@@ -99,9 +92,42 @@ impl Memory {
         }
     }
 
+    /// Whether all of `set` was let go before, in spite of `why`.
+    fn lets_go(&self, set: &[Missing], why: Objection) -> bool {
+        let before = match why {
+            Objection::TooMany { .. } => &self.let_go,
+            Objection::Empty | Objection::Nameless(_) => &self.approved,
+        };
+        set.iter().all(|one| before.contains(&one.uid))
+    }
+
+    /// Counts the readings that missed each object. What has its row again is forgotten.
+    fn miss(&mut self, source: &TenantSource, missing: &[Missing], now: Duration) {
+        let here: BTreeSet<&str> = missing.iter().map(|one| &*one.uid).collect();
+        let is_here = |uid: &String| here.contains(&**uid);
+        self.let_go.retain(is_here);
+        self.approved.retain(is_here);
+        let known = source.status.as_ref();
+        let known = known.and_then(|status| status.plan_hash.as_deref());
+        let was_blocked = self.first && known == Some(&*prune::hash(missing));
+        self.first = false;
+        let interval = source.spec.poll_interval.length();
+        if was_blocked {
+            let confirm = source.spec.prune.unwrap_or_default().confirm_polls;
+            let confirmed = |one: &Missing| (one.uid.clone(), confirm);
+            self.misses = missing.iter().map(confirmed).collect();
+        } else if self.unfinished && now < self.counted.saturating_add(interval) {
+            self.misses.retain(|uid, _| is_here(uid));
+            return;
+        } else {
+            self.misses = prune::counted(&self.misses, missing);
+        }
+        self.counted = now;
+    }
+
     /// The objects are about to be written. Until all are, reading on is no further confirmation.
     pub(super) fn begin(&mut self) {
-        self.failures = 0;
+        self.trouble.over();
         self.unfinished = true;
         self.due = None;
     }

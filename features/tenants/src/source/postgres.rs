@@ -33,6 +33,8 @@ const BYTES: usize = 64 << 20;
 
 const BEGIN: &str = "BEGIN TRANSACTION READ ONLY; SET LOCAL statement_timeout = '30s'";
 const CURSOR: &str = "pontoon_rows";
+/// PostgreSQL takes no higher count than 2³¹ - 1, and one row more than may be is asked for.
+const ROWS: usize = 0x7FFF_FFFE;
 
 /// The rows that `query` gives, if they are at most `max`.
 ///
@@ -107,9 +109,8 @@ async fn fetched(client: &Client, query: &str, max: usize) -> Result<Vec<Row>, S
     // Prepared, so that PostgreSQL takes no second statement behind the first.
     let declare = format!("DECLARE {CURSOR} NO SCROLL CURSOR FOR\n{query}");
     client.execute(declare.as_str(), &[]).await.map_err(told)?;
-    let one_more = max.saturating_add(1);
-    let fetch = format!("FETCH FORWARD {one_more} FROM {CURSOR}");
-    let mut answer = pin!(client.simple_query_raw(&fetch).await.map_err(told)?);
+    let max = max.min(ROWS);
+    let mut answer = pin!(client.simple_query_raw(&fetch(max)).await.map_err(told)?);
 
     let mut columns: Vec<Arc<str>> = Vec::new();
     let mut rows = Vec::new();
@@ -139,18 +140,19 @@ async fn fetched(client: &Client, query: &str, max: usize) -> Result<Vec<Row>, S
     Ok(rows)
 }
 
+/// Asks for one row more than there may be, to know if there are more.
+fn fetch(max: usize) -> String {
+    format!("FETCH FORWARD {} FROM {CURSOR}", max + 1)
+}
+
 fn row(number: usize, columns: &[Arc<str>], found: &SimpleQueryRow) -> Result<Row, String> {
-    let place = Place {
-        unit: "row",
-        number,
-    };
     let mut row = Row {
-        place,
+        place: Place::Row(number),
         cells: BTreeMap::new(),
     };
     for (at, column) in columns.iter().enumerate().filter(|(_, one)| is_ours(one)) {
         let text = found.try_get(at);
-        let text = text.map_err(|_| format!("{place}: the column {column} holds no text"))?;
+        let text = text.map_err(|_| format!("a row has no text in the column {column}"))?;
         let Some(text) = text else { continue };
         let list = (&**column == DOMAIN).then(|| array(text)).flatten();
         let cell = list.map_or_else(|| Cell::Text(text.to_owned()), Cell::List);
@@ -299,6 +301,16 @@ mod tests {
     fn an_array_is_its_texts(#[case] text: &str, #[case] texts: Option<&[&str]>) {
         let texts = texts.map(|all| all.iter().map(|&one| one.to_owned()).collect::<Vec<_>>());
         assert_eq!(array(text), texts);
+    }
+
+    #[rstest]
+    #[case::few(2, 3)]
+    #[case::all_that_can_be_counted(ROWS, i32::MAX)]
+    fn one_row_more_is_asked_for_as_far_as_postgresql_counts(
+        #[case] max: usize,
+        #[case] asked: i32,
+    ) {
+        assert_eq!(fetch(max), format!("FETCH FORWARD {asked} FROM {CURSOR}"));
     }
 
     #[rstest]

@@ -5,7 +5,8 @@
 //! | there are none                           | up to date                           |
 //! | prune is off                             | they stay, and the source says so    |
 //! | missed by too few readings in a row      | they stay for now                    |
-//! | few enough, and the table has rows       | those confirmed are deleted          |
+//! | few enough, of a table with rows, all of |                                      |
+//! | which name a tenant                      | those confirmed are deleted          |
 //! | approved by hash, exactly this set       | the same                             |
 //! | else                                     | none is deleted: blocked, with hash  |
 //!
@@ -13,6 +14,7 @@
 //! a deletion comes later, never sooner; a set that was blocked is known again by its hash.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use api::tenants::Prune;
 
@@ -42,6 +44,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) rules: Prune,
     /// Rows the reading gave.
     pub(crate) rows: usize,
+    /// Those of them that name no tenant.
+    pub(crate) nameless: usize,
     /// Objects of the source, with and without a row.
     pub(crate) marked: usize,
     /// Those without, by name.
@@ -66,8 +70,39 @@ pub(crate) enum Verdict {
     Blocked {
         set: Vec<Missing>,
         hash: String,
-        why: String,
+        why: Objection,
     },
+}
+
+/// Why objects may not go without approval.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Objection {
+    /// Such a table is more likely broken than meant.
+    Empty,
+    /// So many rows name no tenant: any of them may be a missing one.
+    Nameless(usize),
+    /// They are more than `percent` of all.
+    TooMany {
+        count: usize,
+        marked: usize,
+        percent: i64,
+    },
+}
+
+impl fmt::Display for Objection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => f.write_str("the table gave no row at all"),
+            Self::Nameless(rows) => {
+                write!(f, "{rows} rows name no tenant, and may be theirs")
+            }
+            Self::TooMany {
+                count,
+                marked,
+                percent,
+            } => write!(f, "they are {count} of {marked}, over {percent} percent"),
+        }
+    }
 }
 
 /// Decides by the table above.
@@ -94,16 +129,24 @@ pub(crate) fn verdict(facts: &Facts<'_>) -> Verdict {
     }
 }
 
-/// Why `count` objects may not go without approval.
-fn objection(facts: &Facts<'_>, count: usize) -> Option<String> {
-    let Facts { rows, marked, .. } = *facts;
+fn objection(facts: &Facts<'_>, count: usize) -> Option<Objection> {
+    let Facts {
+        nameless, marked, ..
+    } = *facts;
     let percent = facts.rules.max_delete_percent;
-    if rows == 0 {
-        return Some("the table gave no row at all".to_owned());
+    if facts.rows == 0 {
+        return Some(Objection::Empty);
+    }
+    if nameless > 0 {
+        return Some(Objection::Nameless(nameless));
     }
     let allowed = u128::try_from(percent).unwrap_or_default() * marked as u128;
     let few = count as u128 * 100 <= allowed || (count == 1 && marked >= 2);
-    (!few).then(|| format!("they are {count} of {marked}, over {percent} percent"))
+    (!few).then_some(Objection::TooMany {
+        count,
+        marked,
+        percent,
+    })
 }
 
 /// Names exactly this set of objects.

@@ -3,12 +3,15 @@
 //! Rows of one name are one tenant with several domains. A wrong row makes its whole tenant wrong:
 //! half a tenant would be a change nobody asked for.
 
+mod draft;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
 use kernel::cap;
 
+use self::draft::{Draft, Said};
 use super::valid;
 
 pub(super) const NAME: &str = "name";
@@ -22,18 +25,22 @@ const TAG: &str = "tag_";
 /// Bytes of a value that a message shows.
 const SHOWN: usize = 80;
 
-/// Where in its table a row is, as people count: `row 3`, `line 7`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
-    /// What its table consists of.
-    pub unit: &'static str,
-    /// Its number, from 1.
-    pub number: usize,
+/// Where in its table a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Place {
+    /// The line of a text on which it begins, from 1.
+    Line(usize),
+    /// How many rows of a database had come with it. Another time it may come as another one, so
+    /// this is nothing to tell people.
+    Row(usize),
 }
 
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.unit, self.number)
+        match self {
+            Self::Line(number) => write!(f, "line {number}"),
+            Self::Row(number) => write!(f, "row {number}"),
+        }
     }
 }
 
@@ -100,11 +107,13 @@ pub(crate) struct Tenants {
     pub(crate) rows: usize,
     /// How many tenants it has, wrong ones too.
     pub(crate) count: usize,
+    /// How many rows name none.
+    pub(crate) nameless: usize,
     /// Those that can be made, by name.
     pub(crate) good: BTreeMap<String, Tenant>,
     /// Names, in lower case, of those with a wrong row: left alone, but there.
     pub(super) wrong: BTreeSet<String>,
-    /// What is wrong, in the order of the rows.
+    /// What is wrong, by line or else by name: the same table says the same, however it comes.
     pub(crate) errors: Vec<String>,
 }
 
@@ -127,43 +136,66 @@ impl Tenants {
 /// The tenants that `rows` tell of.
 pub(crate) fn tenants(rows: &[Row]) -> Tenants {
     let mut drafts: BTreeMap<String, Draft> = BTreeMap::new();
-    let mut errors = Vec::new();
+    let mut nameless: Vec<Place> = Vec::new();
     for row in rows {
-        let place = row.place;
         let Some(name) = named(row) else {
-            errors.push(format!(
-                "{place}: it names no tenant; fill in the column {NAME}"
-            ));
+            nameless.push(row.place);
             continue;
         };
-        let draft = drafts.entry(name.clone()).or_default();
-        if let Err(why) = check_name(&name).and_then(|()| add(&mut draft.tenant, row)) {
-            draft.wrong = true;
-            errors.push(format!("{place} (tenant {}): {why}", cap(&name, SHOWN)));
-        }
+        let said = check_name(&name).and_then(|()| Said::by(row));
+        drafts.entry(name).or_default().add(row.place, said);
     }
     let mut all = Tenants {
         rows: rows.len(),
         count: drafts.len(),
-        errors,
+        nameless: nameless.len(),
         ..Tenants::default()
     };
-    for (name, Draft { tenant, wrong }) in drafts {
-        if wrong {
-            all.wrong.insert(name.to_ascii_lowercase());
-        } else {
-            let tenant = Tenant { name, ..tenant };
-            all.good.insert(tenant.name.clone(), tenant);
+    let mut errors = unnamed(&nameless);
+    for (name, draft) in drafts {
+        match draft.finished(&name) {
+            Ok(tenant) => {
+                all.good.insert(name, tenant);
+            }
+            Err(wrongs) => {
+                let told = |(place, why): &(Place, String)| told(*place, &name, why);
+                errors.extend(wrongs.iter().map(told));
+                all.wrong.insert(name.to_ascii_lowercase());
+            }
         }
     }
+    all.errors = errors.into_iter().map(|(_, error)| error).collect();
     all
 }
 
-/// A tenant of which not all rows have been seen.
-#[derive(Default)]
-struct Draft {
-    tenant: Tenant,
-    wrong: bool,
+/// What is wrong: the line, if there are lines, and what is said.
+type Errors = BTreeSet<(usize, String)>;
+
+fn told(place: Place, name: &str, why: &str) -> (usize, String) {
+    let name = cap(name, SHOWN);
+    match place {
+        Place::Line(line) => (line, format!("{place} (tenant {name}): {why}")),
+        Place::Row(_) => (0, format!("tenant {name}: {why}")),
+    }
+}
+
+fn unnamed(places: &[Place]) -> Errors {
+    let mut errors = Errors::new();
+    let mut rows = 0;
+    for place in places {
+        match place {
+            Place::Line(line) => {
+                let why = format!("{place}: it names no tenant; fill in the column {NAME}");
+                errors.insert((*line, why));
+            }
+            Place::Row(_) => rows += 1,
+        }
+    }
+    if rows > 0 {
+        let why = format!("{rows} rows name no tenant; fill in the column {NAME}");
+        errors.insert((0, why));
+    }
+    errors
 }
 
 fn named(row: &Row) -> Option<String> {
@@ -182,130 +214,6 @@ fn check_name(name: &str) -> Result<(), String> {
          or digit at both ends of each part"
             .to_owned(),
     )
-}
-
-/// Takes in what a row says more of its tenant.
-fn add(tenant: &mut Tenant, row: &Row) -> Result<(), String> {
-    let mut domains = 0;
-    for (column, cell) in &row.cells {
-        match &**column {
-            NAME => {}
-            DOMAIN => domains += add_domains(&mut tenant.domains, cell)?,
-            ENABLED => {
-                let said = text(column, cell)?
-                    .map(|said| yes_or_no(&said))
-                    .transpose()?;
-                agree(column, &mut tenant.enabled, said)?;
-            }
-            CONNECTION_GROUP => {
-                agree(column, &mut tenant.connection_group_id, text(column, cell)?)?;
-            }
-            DISTRIBUTION => agree(column, &mut tenant.distribution_id, text(column, cell)?)?,
-            _ => add_pair(tenant, column, cell)?,
-        }
-    }
-    if domains == 0 {
-        return Err(format!("it has no domain; fill in the column {DOMAIN}"));
-    }
-    Ok(())
-}
-
-/// A parameter or a tag; their values are taken as they are, and an empty one is none.
-fn add_pair(tenant: &mut Tenant, column: &str, cell: &Cell) -> Result<(), String> {
-    let value = one(column, cell)?;
-    if value.is_empty() {
-        return Ok(());
-    }
-    let (pairs, key) = if let Some(name) = column.strip_prefix(PARAMETER) {
-        valid::check_parameter(name, value)?;
-        (&mut tenant.parameters, name)
-    } else if let Some(key) = column.strip_prefix(TAG) {
-        valid::check_tag(key, value)?;
-        (&mut tenant.tags, key)
-    } else {
-        return Ok(());
-    };
-    let mut held = pairs.get(key).cloned();
-    agree(column, &mut held, Some(value.to_owned()))?;
-    pairs.extend(held.map(|value| (key.to_owned(), value)));
-    Ok(())
-}
-
-fn add_domains(domains: &mut Vec<String>, cell: &Cell) -> Result<usize, String> {
-    let listed = match cell {
-        Cell::Text(one) => std::slice::from_ref(one),
-        Cell::List(many) => many,
-        Cell::Other(what) => return Err(no_text(DOMAIN, what)),
-    };
-    let mut count = 0;
-    for domain in listed
-        .iter()
-        .map(|one| one.trim())
-        .filter(|one| !one.is_empty())
-    {
-        if !valid::is_domain(domain) {
-            return Err(format!(
-                "the domain {} is none; write a host name such as www.example.com",
-                shown(domain)
-            ));
-        }
-        count += 1;
-        let domain = crate::body::domain(domain);
-        if !domains.contains(&domain) {
-            domains.push(domain);
-        }
-    }
-    Ok(count)
-}
-
-/// The trimmed text of a cell; none if there is nothing but blanks.
-fn text(column: &str, cell: &Cell) -> Result<Option<String>, String> {
-    let text = one(column, cell)?.trim();
-    Ok((!text.is_empty()).then(|| text.to_owned()))
-}
-
-fn one<'a>(column: &str, cell: &'a Cell) -> Result<&'a str, String> {
-    match cell {
-        Cell::Text(text) => Ok(text),
-        Cell::List(_) => Err(no_text(column, "a list")),
-        Cell::Other(what) => Err(no_text(column, what)),
-    }
-}
-
-fn no_text(column: &str, what: &str) -> String {
-    format!("the column {column} holds {what}; store text there")
-}
-
-/// As databases and people write it.
-fn yes_or_no(said: &str) -> Result<bool, String> {
-    match said.to_ascii_lowercase().as_str() {
-        "true" | "t" | "yes" | "y" | "on" | "1" => Ok(true),
-        "false" | "f" | "no" | "n" | "off" | "0" => Ok(false),
-        _ => Err(format!(
-            "the column {ENABLED} says {}; write true or false",
-            shown(said)
-        )),
-    }
-}
-
-/// Rows of one tenant must not contradict each other; one that says nothing does not.
-fn agree<T: PartialEq + fmt::Display>(
-    column: &str,
-    held: &mut Option<T>,
-    said: Option<T>,
-) -> Result<(), String> {
-    match (&*held, said) {
-        (Some(before), Some(now)) if *before != now => Err(format!(
-            "the column {column} says {}, another row of the tenant says {}; let them agree",
-            shown(&now.to_string()),
-            shown(&before.to_string())
-        )),
-        (_, None) => Ok(()),
-        (_, said) => {
-            *held = said;
-            Ok(())
-        }
-    }
 }
 
 /// A value as a message quotes it.

@@ -15,7 +15,7 @@ use super::apply::Done;
 use super::compare::Found;
 use super::plan::{Step, pending};
 use super::polls::{Judged, Tally};
-use super::prune::{Missing, Verdict};
+use super::prune::{Missing, Objection, Verdict};
 use crate::words::few;
 
 /// How old `lastPollTime` may become while nothing else changes.
@@ -96,7 +96,7 @@ impl Pruning {
             },
             Verdict::Blocked { set, hash, why } => Self {
                 reason: reasons::PRUNE_BLOCKED,
-                message: blocked(set, hash, why),
+                message: blocked(set, hash, *why),
                 hash: Some(hash.clone()),
                 pending: listed.collect(),
                 ..Self::default()
@@ -119,7 +119,7 @@ impl Pruning {
     }
 }
 
-fn blocked(set: &[Missing], hash: &str, why: &str) -> String {
+fn blocked(set: &[Missing], hash: &str, why: Objection) -> String {
     let names: Vec<&str> = set.iter().map(|one| &*one.name).collect();
     format!(
         "{} objects have no row and none is deleted, because {why}: {}; if exactly these are to \
@@ -158,6 +158,13 @@ impl Report {
                 "tenant {name}: its object is not taken: {why}; correct its rows or the template"
             )
         });
+        let undeletable = done.undeletable.iter().map(|(name, why)| {
+            format!(
+                "tenant {name}: its object has no row and cannot be deleted: {why}; let the \
+                 operator delete it, or delete it by hand"
+            )
+        });
+        let errors = tenants.errors.iter().cloned();
         let pruned: BTreeSet<&String> = done.pruned.iter().collect();
         let undone = |one: &&Missing| !pruned.contains(&one.name);
         let kept: Vec<Missing> = plan.missing.iter().filter(undone).cloned().collect();
@@ -172,7 +179,7 @@ impl Report {
         Self {
             rows: tenants.rows,
             tenants: tenants.count,
-            errors: tenants.errors.iter().cloned().chain(refused).collect(),
+            errors: errors.chain(refused).chain(undeletable).collect(),
             tally,
             would: spec.dry_run.then_some((plan.creates, plan.updates)),
             left: done.open(),
@@ -203,7 +210,7 @@ impl Report {
             return (true, Reason::new(reasons::POLLED, said));
         }
         let message = format!(
-            "{} rows are wrong, and their tenants left alone: {}; {said}",
+            "{} errors, and their tenants are left alone: {}; {said}",
             self.errors.len(),
             few(&self.errors)
         );

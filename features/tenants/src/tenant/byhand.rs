@@ -11,7 +11,7 @@ use kernel::{Backoff, Reason};
 use super::create::way;
 use super::draft::{Draft, Question};
 use super::ground::Ground;
-use super::stop::{Stop, count, failed};
+use super::stop::{Stop, count, failed, moment};
 use super::target;
 use crate::ctx::Ctx;
 use crate::dns::required::required;
@@ -25,6 +25,31 @@ const LOOKS: Backoff = Backoff {
     cap: Duration::from_secs(60 * 60),
     jitter: 0.0,
 };
+
+/// Lists the records that somebody else has to make. CloudFront may want to see those of added
+/// domains before it takes them.
+pub(super) async fn require(
+    object: &DistributionTenant,
+    ground: &Ground,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &Pass,
+) -> Result<(), Stop> {
+    let provider = object.spec.settings.dns.as_ref().map(|dns| dns.provider);
+    if provider != Some(DnsProvider::None) || !draft.status.dns_records.is_empty() {
+        return Ok(());
+    }
+    let trouble = ctx.memory.of(&ground.key).dns_trouble;
+    if trouble.holds_back(&moment(draft, ctx)).is_some() {
+        return Ok(());
+    }
+    if let Some(target) = target::target(ground, asker, ctx, draft, pass).await? {
+        let domains = ground.declared.domains.iter().map(String::as_str);
+        draft.status.required_records = required(domains, &target, &BTreeSet::new());
+    }
+    Ok(())
+}
 
 /// Says whether DNS leads to the tenant, where the records are not ours to make.
 pub(super) async fn verify(
@@ -43,11 +68,8 @@ pub(super) async fn verify(
     if !draft.status.dns_records.is_empty() {
         return Ok(None); // ours go first
     }
-    let before = draft.status.required_records.clone();
-    if let Some(target) = target::target(ground, asker, ctx, draft, pass).await? {
-        let domains = ground.declared.domains.iter().map(String::as_str);
-        draft.status.required_records = required(domains, &target, &BTreeSet::new());
-    }
+    let before = object.status.as_ref();
+    let before = before.map_or(&[][..], |status| &status.required_records);
     let now = ctx.deck.clock.elapsed();
     let is_old = draft.told(Question::Dns).is_some() && draft.status.required_records == before;
     let due = ctx.memory.of(&ground.key).records_due;

@@ -75,6 +75,7 @@ pub(super) async fn create(
             let now = ctx.deck.clock.elapsed();
             ctx.memory.note(&ground.key, |memory| {
                 memory.made = Some(now);
+                memory.answered = false; // if the status is lost, it is looked for
                 memory.certificate_polls = 0;
                 memory.certificate_due = request.map(|_| now + certificate::FIRST_LOOK);
             });

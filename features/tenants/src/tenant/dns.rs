@@ -1,6 +1,7 @@
 //! A tenant's records, as far as one pass can bring them.
 
 mod search;
+mod take;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::task::Poll;
@@ -8,28 +9,30 @@ use std::time::Duration;
 
 use api::tenants::{
     DeletionPolicy, DistributionTenant, DistributionTenantStatus, Dns, DnsProvider, DnsRecord,
-    RecordState, events, reasons,
+    RecordState,
 };
 use aws::Fault;
-use engine::{Note, Pass};
-use kernel::{ObjectKey, Reason};
+use engine::Pass;
+use kernel::ObjectKey;
 
 use super::draft::{Draft, Question};
 use super::ground::{Ground, judged};
-use super::stop::{Stop, count, failed, moment};
+use super::stop::{Stop, count};
 use crate::allowed::{Leave, Named};
-use crate::ctx::{Ctx, Ours};
-use crate::diff::told;
+use crate::ctx::Ctx;
 use crate::dns::inherit::{Inherited, inherited};
 use crate::dns::known::Known;
+use crate::dns::listing::tells_of_others;
 use crate::dns::owner::Owner;
-use crate::dns::plan::{self, Seen, Served, Step};
+use crate::dns::plan::{self, Seen, Served};
 use crate::dns::verdict::Verdict;
 use crate::dns::want::{Refusals, Want, wanted};
 use crate::dns::{Spot, Target, Zone};
-use crate::failure::{Way, slow};
+use crate::failure::Way;
 use search::{Search, candidates, look, may_use};
 pub(super) use search::{asker, read, seen, zone};
+pub(super) use take::restate;
+use take::{refuse, take, untold};
 
 /// How long a pass waits for an answer that wakes it, at most.
 const ANSWER: Duration = Duration::from_secs(5 * 60);
@@ -166,8 +169,7 @@ pub(super) async fn advance(
 /// so they are read.
 fn recall(key: &ObjectKey, ctx: &Ctx, draft: &Draft) {
     let is_new = ctx.memory.of(key).dns_generation.is_none();
-    let mut told = [reasons::DNS_DRIFT, reasons::DNS_CONFLICT].into_iter();
-    if is_new && told.any(|reason| draft.says(Question::Dns, reason)) {
+    if is_new && tells_of_others(&draft.status) {
         let records = draft.status.dns_records.iter();
         let applied = records.filter(|one| one.state == RecordState::Applied);
         ctx.zones.note(key, |known| {
@@ -196,7 +198,7 @@ async fn wish(
     pass: &mut Pass,
 ) -> Result<Wish, Stop> {
     let wish = aside(pass, wished(dns, ground, target, &draft.status, ctx)).await;
-    let wish = wish.map_err(|error| failed(error, Way::Dns, draft, ctx, pass))?;
+    let wish = wish.map_err(|error| untold(error, draft, ctx, pass))?;
     wish.map_err(|refusals| refuse(&refusals.to_string(), &ground.key, draft, ctx))
 }
 
@@ -274,7 +276,7 @@ pub(super) async fn inheritance(
             count(&error, Way::Dns, ctx);
             return Ok(None);
         }
-        Err(error) => return Err(failed(error, Way::Dns, draft, ctx, pass)),
+        Err(error) => return Err(untold(error, draft, ctx, pass)),
     };
     let inherited = inherited(&draft.status, dns, &zones, external_id);
     Ok((!inherited.is_empty()).then(|| Wish::nothing(zones, inherited)))
@@ -309,13 +311,13 @@ pub(super) async fn fulfil(
         };
         let step = plan::next(&draft.status.dns_records, &wish.want, &seen);
         if step.reads.is_empty() && step.unnamed.is_empty() {
-            ctx.memory.note(key, |memory| memory.dns_trouble.over());
-            return Ok(taken(step, key, ctx, draft));
+            return Ok(take(step, &changes, key, ctx, draft));
         }
         let looking = look(&step, key, &mut named, &draft.status.dns_records, ctx);
         let looked = aside(pass, looking).await;
-        looked.map_err(|error| failed(error, Way::Dns, draft, ctx, pass))?;
+        looked.map_err(|error| untold(error, draft, ctx, pass))?;
     }
+    restate(draft);
     Ok(Reached {
         wait: Some(ANSWER),
         ..Reached::default()
@@ -338,100 +340,4 @@ pub(super) fn refresh(key: &ObjectKey, generation: Option<i64>, ctx: &Ctx) {
         ctx.zones.note(key, Known::look_again);
         ctx.changes.look_again(key, now);
     }
-}
-
-/// Takes a step over into status, zones and conditions.
-fn taken(step: Step, key: &ObjectKey, ctx: &Ctx, draft: &mut Draft) -> Reached {
-    let now = ctx.deck.clock.elapsed();
-    draft.status.dns_records.clone_from(&step.records);
-    draft.status.dns_target = plan::target(&step.records).map(str::to_owned);
-    let pending = plan::pending(&step.records);
-    draft.status.dns_change_id = pending.keys().next().map(|change| (*change).to_owned());
-    for (change, login) in pending {
-        if ctx.changes.follow(change, &login, key, now) {
-            ctx.wake_in(Ours::Tenant, key, Duration::ZERO);
-        }
-    }
-    for clash in &step.left {
-        let told = format!("{clash}; it stays");
-        draft.note(Note::warning(reasons::DNS_CONFLICT, told));
-    }
-    let is_under_way = !step.submit.is_empty() || step.again;
-    let mut wait = None;
-    if let Some(verdict) = &step.verdict {
-        wait = say(verdict, key, ctx, draft);
-    }
-    if !step.submit.is_empty() {
-        ctx.zones.submit(key, step.submit.clone(), now);
-        ctx.zones.note(key, |known| known.corrects(&step.news));
-    }
-    let reached = Reached {
-        insync: step.insync.clone(),
-        wait: wait.or((is_under_way || step.verdict.is_none()).then_some(ANSWER)),
-        again: step.again,
-    };
-    if !step.news.is_empty() {
-        ctx.metrics.drifted();
-        let news: Vec<_> = step.news.values().flatten().cloned().collect();
-        let message = format!("put right in Route 53: {}", told(&news));
-        draft.note(Note::warning(events::DRIFT_CORRECTED, message));
-    }
-    let left = step.drift.iter();
-    let left = left.filter(|one| !step.corrected.contains(one));
-    draft.drifted_records = left.cloned().collect();
-    draft.step = Some(step);
-    reached
-}
-
-/// Puts the verdict into DNSReady; when to look again.
-fn say(verdict: &Verdict, key: &ObjectKey, ctx: &Ctx, draft: &mut Draft) -> Option<Duration> {
-    let reason = verdict.reason();
-    let since = draft.since(Question::Dns, &reason.code, ctx.now());
-    let is_first = since.is_zero() && !draft.says(Question::Dns, &reason.code);
-    if is_first && reason.code == reasons::DNS_RECORD_CREATING {
-        let told = reason.message.clone();
-        draft.note(Note::normal(reasons::DNS_RECORD_CREATING, told));
-    }
-    match verdict {
-        // Said where the spec is known: one that goes has not changed its mind.
-        Verdict::NotConfigured { .. } => None,
-        Verdict::Ready { .. } => {
-            draft.yes(Question::Dns, reason);
-            None
-        }
-        Verdict::Creating { .. } | Verdict::Propagating { .. } => {
-            draft.no(Question::Dns, reason);
-            Some(ANSWER)
-        }
-        Verdict::Conflict(_) | Verdict::Failed(_) => {
-            let wait = slow(since, fastrand::f64());
-            let again = ctx.deck.clock.elapsed() + wait;
-            ctx.memory
-                .note(key, |memory| *memory.dns_again.get_or_insert(again));
-            if draft.held_up {
-                let held = Reason::new(reasons::DNS_ERROR, reason.message.clone());
-                draft.no(Question::Ready, held);
-            }
-            draft.no(Question::Dns, reason);
-            Some(wait)
-        }
-        Verdict::Drift(_) => {
-            draft.no(Question::Dns, reason);
-            None
-        }
-    }
-}
-
-fn refuse(text: &str, key: &ObjectKey, draft: &mut Draft, ctx: &Ctx) -> Stop {
-    ctx.metrics.failed("dns_error");
-    let reason = Reason::new(reasons::DNS_ERROR, text);
-    let at = moment(draft, ctx);
-    let wait = ctx.memory.note(key, |memory| {
-        memory.dns_trouble.blocked(reasons::DNS_ERROR, &at)
-    });
-    if draft.held_up {
-        draft.no(Question::Ready, reason.clone());
-    }
-    draft.no(Question::Dns, reason);
-    Stop::Held(wait)
 }

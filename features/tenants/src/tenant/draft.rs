@@ -1,13 +1,14 @@
 //! What a pass finds out, gathered until its end: one status, and the events that go with it.
 
 use api::tenants::{
-    DistributionTenant, DistributionTenantStatus, DriftedField, conditions, reasons,
+    DistributionTenant, DistributionTenantStatus, DriftPolicy, DriftedField, conditions, reasons,
 };
 use engine::{Note, Pass};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kernel::{Conditions, Reason, find};
 
+use crate::diff::drift_reason;
 use crate::dns::plan::Step;
 
 /// One of the four questions a tenant answers.
@@ -56,6 +57,8 @@ pub(crate) struct Draft {
     pub(crate) step: Option<Step>,
     /// What others changed of the records.
     pub(crate) drifted_records: Vec<DriftedField>,
+    /// That others' changes are only reported.
+    pub(crate) reports: bool,
 }
 
 impl Draft {
@@ -72,6 +75,7 @@ impl Draft {
             unchecked: None,
             step: None,
             drifted_records: Vec::new(),
+            reports: false,
         }
     }
 
@@ -170,6 +174,7 @@ impl Draft {
 
     /// The status as it is written, and what is told of it.
     pub(crate) fn finished(mut self, now: Timestamp) -> (DistributionTenantStatus, Vec<Note>) {
+        self.report();
         let mut set = Conditions::new(&self.before, self.generation, now);
         let mut told: Vec<(String, String)> = Vec::new();
         for question in Question::ALL {
@@ -194,6 +199,18 @@ impl Draft {
         }
         self.status.conditions = set.into_parts().0;
         (self.status, self.notes)
+    }
+
+    /// Says that others changed something and it is left so, if nothing worse is to be said.
+    fn report(&mut self) {
+        let synced = self.verdicts[Question::Synced as usize].as_ref();
+        let is_well = synced.is_some_and(|verdict| {
+            verdict.holds || verdict.reason.code == reasons::UPDATE_NOT_EFFECTIVE
+        });
+        if self.reports && is_well && !self.status.drift.is_empty() {
+            let reason = drift_reason(&self.status.drift, DriftPolicy::Report);
+            self.no(Question::Synced, reason);
+        }
     }
 
     /// Sends what is to be told.
@@ -225,6 +242,7 @@ fn is_warning(reason: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
@@ -268,6 +286,32 @@ mod tests {
         let mut draft = Draft::new(&tenant(&conditions));
         draft.no(Question::Ready, denied("y"));
         assert_eq!(said(draft).len(), 1);
+    }
+
+    #[rstest]
+    #[case::well(false, true, "DriftDetected")]
+    #[case::worse(true, true, "AccessDenied")]
+    #[case::undone(false, false, "InSync")]
+    fn drift_is_reported_if_there_is_nothing_worse(
+        #[case] is_denied: bool,
+        #[case] is_there: bool,
+        #[case] expected: &str,
+    ) {
+        let mut draft = Draft::new(&tenant(&json!([])));
+        draft.reports = true;
+        draft.yes(Question::Synced, Reason::new(reasons::IN_SYNC, "x"));
+        if is_denied {
+            draft.no(Question::Synced, denied("x"));
+        }
+        if is_there {
+            draft.status.drift = vec![DriftedField {
+                field: "enabled".to_owned(),
+                want: Some("true".to_owned()),
+                live: Some("false".to_owned()),
+            }];
+        }
+        let (status, _) = draft.finished(Timestamp::UNIX_EPOCH);
+        assert_eq!(status.conditions[0].reason, expected);
     }
 
     #[test]

@@ -13,7 +13,7 @@ use super::draft::{Draft, Question};
 use super::stop::{Stop, left_alone, moment};
 use crate::allowed::{self, Group, Leave, Named, Namespace, Policy};
 use crate::body;
-use crate::ctx::Ctx;
+use crate::ctx::{Ctx, UNSETTLED};
 use crate::dns::Target;
 use crate::holders::{Claim, Conflict, Holders};
 
@@ -78,6 +78,24 @@ pub(crate) fn ground(
         leave,
         referred,
     })
+}
+
+/// Ends the pass while nobody knows what policies there are, and whose namespaces they are for.
+pub(super) fn settled(ctx: &Ctx, draft: &mut Draft) -> Result<(), Stop> {
+    let caches = &ctx.caches;
+    let needed = [&caches.policies, &caches.namespaces, &caches.groups];
+    if needed.iter().all(|cache| cache.is_settled()) {
+        return Ok(());
+    }
+    if draft.status.id.is_none() {
+        let message = "TenantPolicies, ConnectionGroups or Namespaces are not read yet; if this \
+                       stays, see whether the operator may list and watch them";
+        draft.no(
+            Question::Ready,
+            Reason::new(reasons::DEPENDENCY_NOT_READY, message),
+        );
+    }
+    Err(Stop::Held(UNSETTLED))
 }
 
 fn refused(reason: Reason, key: &ObjectKey, draft: &mut Draft, ctx: &Ctx) -> Stop {
@@ -170,7 +188,9 @@ fn named<'a>(object: &'a DistributionTenant, declared: &'a TenantBody, ctx: &Ctx
     Named {
         distribution: Some(&declared.distribution_id),
         zones: dns.into_iter().flat_map(api::tenants::Dns::zones).collect(),
-        role: dns.and_then(|dns| dns.assume_role_arn.as_deref()),
+        role: dns
+            .and_then(|dns| dns.assume_role_arn.as_deref())
+            .filter(|arn| !arn.is_empty()),
         table: None,
         // One that is referred to and not ready has no id yet: that is told first.
         group: (!waits || group.is_some()).then(|| ctx.group(group)),

@@ -46,6 +46,7 @@ pub(super) async fn keep(
         ctx.memory.note(key, |memory| {
             memory.doubted = true; // also when its turn comes later
             memory.trouble.forgive();
+            memory.tags_trouble.forgive();
             memory.dns_trouble.forgive();
         });
     } else if let Some(left) = memory.trouble.holds_back(&moment(draft, ctx)) {
@@ -96,7 +97,7 @@ struct Aim<'a> {
 /// Looks at the tenant and brings it a step further, against all who write at the same time.
 async fn looked(
     aim: &Aim<'_>,
-    seen: Option<Summary>,
+    seen: Option<Box<Summary>>,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &mut Pass,
@@ -122,7 +123,7 @@ async fn looked(
     // A list does not tell of parameters, which may be what an Update failed to change.
     let is_in_effect = ctx.memory.of(&ground.key).ineffective.is_none();
     let seen = seen.filter(|_| is_in_effect);
-    let mut listed = seen.and_then(|seen| as_listed(seen, ground, draft));
+    let mut listed = seen.and_then(|seen| as_listed(*seen, ground, draft));
     let mut unknown: Option<(String, aws::Error)> = None;
     for _ in 0..TRIES {
         let seen = match listed.take() {
@@ -258,12 +259,12 @@ async fn compare(
     heard(&live, ground, ctx, draft);
     let body = live.body();
     let mut last = Last::of(&draft.status, ground.generation, &ground.declared, &body);
-    let ineffective = effect(&live, last.request.is_some(), ground, ctx);
+    let ineffective = effect(&live, &last, ground, ctx, draft);
     if let Some(ineffective) = &ineffective {
         ineffective.undo(&mut last.body, &body);
     }
     let default_group = if needs_default_group(&ground.declared, &last) {
-        target::default_group(asker, ctx, draft, pass).await?
+        target::default_group(object, asker, ctx, draft, pass).await?
     } else {
         None
     };
@@ -285,7 +286,12 @@ async fn compare(
     }
     say_certificate(&managed, draft);
     let mut again = Soonest(managed.again);
-    match update(look, &plan, &last, &live, ctx, draft, pass).await? {
+    byhand::require(object, ground, asker, ctx, draft, pass).await?;
+    let sent = update(look, &plan, &last, &live, ctx, draft, pass).await;
+    if sent.is_err() {
+        say::drift(Part::Tenant, plan.drift(), ground, ctx, draft); // it is there, put right or not
+    }
+    match sent? {
         Sent::Nothing => {
             record(ground.generation, &plan, draft);
             say::deployed(&live, ineffective.as_ref(), draft);
@@ -357,11 +363,21 @@ fn next_whole(look: &Look<'_>, ctx: &Ctx) -> Duration {
 }
 
 /// Whether the tags have to be known: ours are not those that were last written, or another's
-/// were found.
+/// were found, or may have been before something else was told.
 fn needs_tags(ground: &Ground, draft: &Draft) -> bool {
+    const MAY_HIDE_IT: [&str; 7] = [
+        reasons::NOT_OWNED,
+        reasons::POLICY_DENIED,
+        reasons::DEPENDENCY_NOT_READY,
+        reasons::NAME_CONFLICT,
+        reasons::DOMAIN_CONFLICT,
+        reasons::ACCESS_DENIED,
+        reasons::AWS_ERROR,
+    ];
     let given = draft.status.last_applied.as_ref();
     let is_edited = given.is_none_or(|body| body.tags != ground.declared.tags);
-    is_edited || draft.says(Question::Ready, reasons::NOT_OWNED)
+    let mut hiding = MAY_HIDE_IT.into_iter();
+    is_edited || hiding.any(|reason| draft.says(Question::Ready, reason))
 }
 
 /// The names a tenant serves, as far as that can be told.

@@ -53,7 +53,7 @@ pub(super) async fn managed(
     let settled = certificate::is_settled(&ground.declared, ground.generation, &draft.status);
     let due = ctx.memory.of(&ground.key).certificate_due;
     let left = due.map_or(Duration::ZERO, |due| due.saturating_sub(now));
-    let is_due = left.is_zero() || moved || pass.is_asked_for();
+    let is_due = left.is_zero() || moved || pass.is_asked_for() || is_unattached(live, draft);
     let is_sent = request.is_some() && last.request.as_ref() == request;
     // A new request may have gone out before, and nobody lived to record it.
     let is_new = request.is_some() && last.request.is_none();
@@ -109,6 +109,12 @@ pub(super) async fn managed(
         again: verdict.again,
         verdict: Some(verdict),
     })
+}
+
+/// Whether the certificate was issued and is still to be attached: only CloudFront knows its ARN.
+fn is_unattached(live: &Live, draft: &Draft) -> bool {
+    let status = draft.status.managed_certificate_status.as_deref();
+    status == Some(certificate::ISSUED) && live.summary.certificate_arn.is_none()
 }
 
 pub(super) fn told_details(told: ManagedCertificate) -> Details {

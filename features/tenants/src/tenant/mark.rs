@@ -12,10 +12,10 @@ use kernel::{Marker, Reason};
 use super::create::way;
 use super::draft::{Draft, Question};
 use super::ground::Ground;
-use super::stop::{Stop, blocked, count, failed};
+use super::stop::{Stop, blocked, count, failed, moment};
 use crate::body::Live;
 use crate::ctx::Ctx;
-use crate::failure::{Missing, slow};
+use crate::failure::Missing;
 use crate::tags::{self, Standing, Tags};
 
 /// Ends the pass if the tenant is another's by now. Its tags are known afterwards.
@@ -106,6 +106,14 @@ pub(super) async fn tags(
         remember(declared, draft);
         return Ok(None);
     }
+    let held = ctx.memory.of(&ground.key).tags_trouble;
+    if let Some(left) = held.holds_back(&moment(draft, ctx)) {
+        if last != *declared {
+            draft.restate(Question::Synced);
+            draft.restate(Question::Ready);
+        }
+        return Ok(Some(left));
+    }
     let cloudfront = ctx.own().await.cloudfront(asker);
     let arn = &live.summary.arn;
     let write = async || {
@@ -123,21 +131,26 @@ pub(super) async fn tags(
     let on_way = way(object, Missing::Distribution);
     match write().await {
         Ok(()) => {
+            ctx.memory
+                .note(&ground.key, |memory| memory.tags_trouble.over());
             draft.acted = true;
             remember(declared, draft);
             Ok(None)
         }
         Err(error) if error.fault() == Fault::Denied => {
             count(&error, on_way, ctx);
+            let at = moment(draft, ctx);
+            let wait = ctx.memory.note(&ground.key, |memory| {
+                memory.tags_trouble.blocked(reasons::ACCESS_DENIED, &at)
+            });
             if last == *declared {
                 draft.note(Note::warning(reasons::ACCESS_DENIED, error.to_string()));
-                return Ok(None);
+            } else {
+                let reason = Reason::new(reasons::ACCESS_DENIED, error.to_string());
+                draft.no(Question::Synced, reason.clone());
+                draft.no(Question::Ready, reason);
             }
-            let reason = Reason::new(reasons::ACCESS_DENIED, error.to_string());
-            let since = draft.since(Question::Synced, &reason.code, ctx.now());
-            draft.no(Question::Synced, reason.clone());
-            draft.no(Question::Ready, reason);
-            Ok(Some(slow(since, fastrand::f64())))
+            Ok(Some(wait))
         }
         Err(error) => Err(failed(error, on_way, draft, ctx, pass)),
     }

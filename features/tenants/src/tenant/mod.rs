@@ -89,6 +89,7 @@ async fn attempt(
     draft: &mut Draft,
     pass: &mut Pass,
 ) -> Result<Option<Duration>, Stop> {
+    ground::settled(ctx, draft)?;
     if ground::hinges_on_default(object, key, ctx) {
         if let Some(left) = create::held_back(key, ctx, draft, pass) {
             return Err(left_alone(left, key, ctx));

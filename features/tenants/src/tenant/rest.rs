@@ -1,5 +1,6 @@
 //! Whether a tenant can be left alone: its status says all that there is to say of this very spec.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::tenants::{
@@ -9,9 +10,11 @@ use api::tenants::{
 use kernel::{find, is_true};
 
 use super::create::PROGRESS;
+use super::dns::route53;
 use super::draft::Draft;
 use super::ground::Ground;
 use crate::certificate;
+use crate::dns::names::canonical;
 use crate::memory::Memory;
 
 /// Nothing has to be asked for now.
@@ -43,7 +46,11 @@ pub(super) fn rest(
     now: Duration,
 ) -> Option<Rest> {
     let status = &draft.status;
-    if is_edited(ground, draft) || !is_synced(ground, status) || lacks_address(ground, status) {
+    let is_in_effect = memory.ineffective.is_none();
+    if is_edited(ground, draft) || !is_synced(ground, status) || !is_in_effect {
+        return None;
+    }
+    if lacks_address(ground, status) {
         return None;
     }
     let ready = find(&status.conditions, conditions::READY)?;
@@ -61,7 +68,8 @@ pub(super) fn rest(
     };
     let by_hand = object.spec.settings.dns.as_ref();
     let by_hand = by_hand.is_some_and(|dns| dns.provider == DnsProvider::None);
-    let records = if are_records_in_place(by_hand, ground, status) {
+    let are_left = is_ready && are_records_left(object, ground, status);
+    let records = if !are_left && are_records_in_place(by_hand, ground, status) {
         None
     } else if by_hand && status.dns_records.is_empty() {
         Some(left(memory.records_due)?)
@@ -89,12 +97,29 @@ fn is_synced(ground: &Ground, status: &DistributionTenantStatus) -> bool {
         let told = find(&status.conditions, kind);
         told.is_some_and(|told| told.observed_generation == ground.generation)
     });
-    let synced = if status.drift_detected == Some(true) {
-        ground.drift != DriftPolicy::Enforce
-    } else {
-        is_true(&status.conditions, conditions::SYNCED)
+    let is_synced = is_true(&status.conditions, conditions::SYNCED);
+    let is_told = || {
+        let synced = find(&status.conditions, conditions::SYNCED);
+        synced.is_some_and(|told| told.reason == reasons::DRIFT_DETECTED)
+    };
+    let synced = match (status.drift_detected == Some(true), ground.drift) {
+        (false, _) | (true, DriftPolicy::Suspend) => is_synced,
+        (true, DriftPolicy::Report) => is_told(),
+        (true, DriftPolicy::Enforce) => false,
     };
     are_current && synced
+}
+
+/// Whether there are records of names that the spec no longer has.
+fn are_records_left(
+    object: &DistributionTenant,
+    ground: &Ground,
+    status: &DistributionTenantStatus,
+) -> bool {
+    let domains = ground.declared.domains.iter();
+    let wanted: BTreeSet<_> = domains.map(|domain| canonical(domain)).collect();
+    let mut records = status.dns_records.iter();
+    records.any(|one| route53(object).is_none() || !wanted.contains(&one.name))
 }
 
 fn are_records_in_place(by_hand: bool, ground: &Ground, status: &DistributionTenantStatus) -> bool {

@@ -1,6 +1,8 @@
 //! What conditions say of a tenant in CloudFront: each thing in one way, so that no pass rewrites
 //! what another wrote.
 
+use std::collections::BTreeSet;
+
 use api::tenants::{DriftPolicy, DriftedField, names, reasons};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::Reason;
@@ -9,7 +11,7 @@ use super::draft::{Draft, Question};
 use super::ground::Ground;
 use crate::body::{Field, Live};
 use crate::ctx::Ctx;
-use crate::diff::{Ineffective, drift_reason};
+use crate::diff::Ineffective;
 
 /// CloudFront is at it.
 pub(super) fn in_progress(reason: &'static str, id: &str) -> Reason {
@@ -100,24 +102,40 @@ pub(super) fn drift(
     found.truncate(part.room());
     let known = std::mem::take(&mut draft.status.drift);
     let (before, other): (Vec<_>, Vec<_>) = known.into_iter().partition(|one| part.has(one));
-    if !found.is_empty() && found != before {
+    if !found.is_empty() && !is_same(&found, &before) {
         ctx.metrics.drifted();
     }
     let all = match part {
         Part::Tenant => [found, other].concat(),
         Part::Records => [other, found].concat(),
     };
-    if ground.drift == DriftPolicy::Report && !all.is_empty() {
-        draft.no(Question::Synced, drift_reason(&all, ground.drift));
-    }
     set_drift(!all.is_empty(), ctx, draft);
     draft.status.drift = all;
+    draft.reports = ground.drift == DriftPolicy::Report;
 }
 
-/// Whether the status lists exactly this of the tenant's fields.
+/// Whether the status lists this of the tenant's fields.
 pub(super) fn is_known(drift: &[DriftedField], draft: &Draft) -> bool {
     let known = draft.status.drift.iter();
-    known.filter(|one| Part::Tenant.has(one)).eq(drift)
+    let known: Vec<_> = known.filter(|one| Part::Tenant.has(one)).cloned().collect();
+    is_same(drift, &known)
+}
+
+/// Whether others did the same: what both sides have in common does not count, as edits change it.
+fn is_same(one: &[DriftedField], other: &[DriftedField]) -> bool {
+    let told = |side: &Option<String>| {
+        let elements = side.iter().flat_map(|side| side.split(", "));
+        elements.map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let done = |fields: &[DriftedField]| {
+        let fields = fields.iter().map(|field| {
+            let (want, live) = (told(&field.want), told(&field.live));
+            let (taken, added) = (&want - &live, &live - &want);
+            (field.field.clone(), taken, added)
+        });
+        fields.collect::<Vec<_>>()
+    };
+    done(one) == done(other)
 }
 
 /// Others' changes were undone just now.
@@ -130,5 +148,34 @@ fn set_drift(detected: bool, ctx: &Ctx, draft: &mut Draft) {
     if draft.status.drift_detected.unwrap_or_default() != detected {
         draft.status.drift_detected = Some(detected);
         draft.status.last_drift_check_time = Some(Time(ctx.now()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn drifted(want: &str, live: &str) -> Vec<DriftedField> {
+        let side = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        vec![DriftedField {
+            field: "domains".to_owned(),
+            want: side(want),
+            live: side(live),
+        }]
+    }
+
+    #[rstest]
+    #[case::as_before(("a", "a, x"), true)]
+    #[case::behind_an_edit(("a, b", "a, b, x"), true)]
+    #[case::something_else(("a", "a, y"), false)]
+    #[case::something_more(("a", "a, x, y"), false)]
+    #[case::the_other_way_round(("a, x", "a"), false)]
+    #[case::nothing(("a", ""), false)]
+    fn drift_is_what_others_did(#[case] (want, live): (&str, &str), #[case] same: bool) {
+        let known = drifted("a", "a, x");
+        assert_eq!(is_same(&drifted(want, live), &known), same);
+        assert!(!is_same(&[], &known));
     }
 }

@@ -1,15 +1,17 @@
 //! Where a tenant's records have to point.
 
-use api::tenants::DistributionTenantStatus;
+use api::tenants::{DistributionTenant, DistributionTenantStatus};
 use aws::Asker;
 use engine::Pass;
 
+use super::create::way;
+use super::dns;
 use super::draft::Draft;
 use super::ground::Ground;
 use super::stop::{Stop, failed};
 use crate::ctx::Ctx;
 use crate::dns::Target;
-use crate::failure::Way;
+use crate::failure::{Missing, Way};
 
 /// Where they have to; ends the pass if that cannot be told.
 pub(super) async fn target(
@@ -20,7 +22,10 @@ pub(super) async fn target(
     pass: &Pass,
 ) -> Result<Option<Target>, Stop> {
     let found = found(ground, &draft.status, asker, ctx).await;
-    found.map_err(|error| failed(error, Way::Target, draft, ctx, pass))
+    found.map_err(|error| {
+        dns::restate(draft);
+        failed(error, Way::Target, draft, ctx, pass)
+    })
 }
 
 /// The entrance of the group the spec names, else of the one the tenant has, else of the account's
@@ -55,8 +60,9 @@ pub(super) async fn found(
     }))
 }
 
-/// The id of the account's default group.
+/// The id of the account's default group, which the spec waits for.
 pub(super) async fn default_group(
+    object: &DistributionTenant,
     asker: &Asker,
     ctx: &Ctx,
     draft: &mut Draft,
@@ -65,6 +71,6 @@ pub(super) async fn default_group(
     let own = ctx.own().await;
     match ctx.outside.default_group(own, asker).await {
         Ok(group) => Ok(group.map(|group| group.id)),
-        Err(error) => Err(failed(error, Way::Target, draft, ctx, pass)),
+        Err(error) => Err(failed(error, way(object, Missing::Group), draft, ctx, pass)),
     }
 }

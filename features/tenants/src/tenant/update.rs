@@ -59,10 +59,11 @@ pub(super) async fn update(
         return Ok(Sent::Nothing);
     };
     let known = ctx.memory.of(&ground.key).ineffective;
-    let is_same =
-        |one: &Ineffective| update.request.is_none() && one.holds_back(&update.body, ctx.now());
-    if let Some(known) = known.filter(is_same) {
-        return Ok(Sent::HeldBack(Box::new(known)));
+    if let Some(known) = known
+        && update.request.is_none()
+        && known.holds_back(&update.body, ctx.now())
+    {
+        return Ok(Sent::HeldBack(known));
     }
     if let Some(left) = corrected_just_now(update, ground, ctx) {
         return Ok(Sent::Later(left));
@@ -160,11 +161,11 @@ async fn send(
         Err(error) if error.may_have_happened() => {
             count(&error, on_way, ctx);
             ctx.memory.note(&ground.key, |memory| {
-                memory.unheard = Some(Unheard {
+                memory.unheard = Some(Box::new(Unheard {
                     etag: etag.clone(),
                     generation: ground.generation,
                     plan: plan.clone(),
-                });
+                }));
             });
             return Ok(Sent::Unknown(error));
         }
@@ -200,11 +201,13 @@ fn remember(
     let asked = plan.record.managed_certificate_request.is_some();
     let (shown, clock) = (now.body(), &ctx.deck.clock);
     ctx.memory.note(&ground.key, |memory| {
-        let before = memory.ineffective.as_ref();
+        let before = memory.ineffective.as_deref();
         let ineffective = Ineffective::next(before, &update.body, &shown, asked, ctx.now());
-        memory.sent = ineffective.is_none().then(|| Accepted {
-            body: update.body.clone(),
-            etag: now.summary.etag.clone(),
+        memory.sent = ineffective.is_none().then(|| {
+            Box::new(Accepted {
+                body: update.body.clone(),
+                etag: now.summary.etag.clone(),
+            })
         });
         if update.request.is_some() {
             let is_again = update.request.as_ref() == given;
@@ -216,7 +219,7 @@ fn remember(
             memory.certificate_polls = 0;
             memory.certificate_due = Some(clock.elapsed() + certificate::next_look(memory.resent));
         }
-        memory.ineffective.clone_from(&ineffective);
+        memory.ineffective = ineffective.clone().map(Box::new);
         ineffective
     })
 }
@@ -227,12 +230,12 @@ pub(super) fn heard(live: &Live, ground: &Ground, ctx: &Ctx, draft: &mut Draft) 
         let unheard = &mut memory.unheard;
         unheard.take_if(|one| one.etag != live.summary.etag)
     });
-    let Some(Unheard {
-        generation, plan, ..
-    }) = unheard
-    else {
+    let Some(unheard) = unheard else {
         return;
     };
+    let Unheard {
+        generation, plan, ..
+    } = *unheard;
     if let Some(update) = plan.update.as_ref().filter(|one| one.body == live.body()) {
         draft.acted = true;
         record(generation, &plan, draft);
@@ -241,14 +244,27 @@ pub(super) fn heard(live: &Live, ground: &Ground, ctx: &Ctx, draft: &mut Draft) 
 }
 
 /// An Update that CloudFront took, as a read of the version it made shows it: what had no effect.
-pub(super) fn effect(live: &Live, asked: bool, ground: &Ground, ctx: &Ctx) -> Option<Ineffective> {
+pub(super) fn effect(
+    live: &Live,
+    last: &Last,
+    ground: &Ground,
+    ctx: &Ctx,
+    draft: &Draft,
+) -> Option<Ineffective> {
+    let (shown, asked) = (live.body(), last.request.is_some());
     ctx.memory.note(&ground.key, |memory| {
         let sent = memory.sent.take_if(|sent| sent.etag == live.summary.etag);
-        if let Some(Accepted { body, .. }) = sent {
-            let before = memory.ineffective.as_ref();
-            memory.ineffective = Ineffective::next(before, &body, &live.body(), asked, ctx.now());
+        let (now, is_first) = (ctx.now(), !std::mem::replace(&mut memory.recalled, true));
+        if let Some(sent) = sent {
+            let before = memory.ineffective.as_deref();
+            let next = Ineffective::next(before, &sent.body, &shown, asked, now);
+            memory.ineffective = next.map(Box::new);
+        } else if is_first && memory.ineffective.is_none() {
+            let told = draft.told(Question::Synced);
+            let left = told.and_then(|told| Ineffective::recalled(told, &last.body, &shown, now));
+            memory.ineffective = left.map(Box::new);
         }
-        memory.ineffective.clone()
+        memory.ineffective.as_deref().cloned()
     })
 }
 

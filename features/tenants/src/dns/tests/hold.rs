@@ -15,7 +15,7 @@ use crate::dns::verdict::Verdict;
 use crate::dns::want::{Want, Wanted};
 
 /// The last answer of the writer, if there is one.
-fn known(told: &str, live: Option<&str>) -> Known {
+pub(super) fn known(told: &str, live: Option<&str>) -> Known {
     let text = || "refused".to_owned();
     let answer = match told {
         "" => None,
@@ -52,7 +52,7 @@ fn wanted(text: &str) -> Wanted {
     }
 }
 
-struct Case {
+pub(super) struct Case {
     recorded: &'static str,
     want: &'static str,
     known: Known,
@@ -65,13 +65,12 @@ struct Case {
     troubled: &'static str,
 }
 
-/// Something that is in trouble.
-fn told_of(what: &str) -> BTreeMap<String, String> {
-    BTreeMap::from([(what.to_owned(), format!("{what} is in trouble"))])
+fn trouble(what: &str) -> String {
+    format!("{what} is in trouble")
 }
 
 impl Case {
-    fn new(recorded: &'static str, want: &'static str, known: Known) -> Self {
+    pub(super) fn new(recorded: &'static str, want: &'static str, known: Known) -> Self {
         Self {
             recorded,
             want,
@@ -85,7 +84,7 @@ impl Case {
     }
 
     /// The first step that sends something or waits for something; what it recorded came before.
-    fn step(self) -> Step {
+    pub(super) fn step(self) -> Step {
         let want = Want::These {
             names: vec![wanted(self.want)],
             adoption: self.adoption,
@@ -93,7 +92,7 @@ impl Case {
         };
         let changes = Ended {
             lost: BTreeSet::from([self.lost.to_owned()]),
-            untold: told_of(self.untold),
+            untold: BTreeMap::from([(self.untold.to_owned(), trouble(self.untold))]),
             ..Ended::default()
         };
         let seen = Seen {
@@ -101,7 +100,7 @@ impl Case {
             known: &self.known,
             zones: &BTreeMap::new(),
             changes: &changes,
-            troubled: &told_of(self.troubled),
+            troubled: &BTreeMap::from([(place(self.troubled), trouble(self.troubled))]),
             served: &Served::Unknown,
             inherited: &[],
         };
@@ -116,7 +115,7 @@ impl Case {
 }
 
 /// What a step comes to: what it sends, or why it does not.
-fn comes_to(step: &Step) -> String {
+pub(super) fn comes_to(step: &Step) -> String {
     match &step.verdict {
         _ if !step.submit.is_empty() => changes(&step.submit),
         None => "read".to_owned(),
@@ -311,24 +310,6 @@ fn an_edit_whose_fate_is_unknown_is_written_over_when_taken_back() {
     assert_eq!(sends(""), over, "after a restart");
 }
 
-#[test]
-fn drift_that_is_tried_to_be_undone_again_is_no_news() {
-    let (recorded, live) = ("Applied CNAME d0 300", "CNAME x.net 300 + mark ours");
-    let first = Case::new(recorded, "CNAME d0 300", known("", Some(live))).step();
-    assert_eq!(first.news.len(), 1);
-    let again = |live: &str| {
-        let mut known = Known::default();
-        known.submitted(first.submit[0].clone());
-        known.corrects(&first.news);
-        known.answered(&a_spot(), Answer::Lost);
-        known.read(a_spot(), Sight { sets: sets(live) });
-        Case::new(recorded, "CNAME d0 300", known).step()
-    };
-    let same = again(live);
-    assert_eq!((same.corrected.len(), same.news.len()), (1, 0));
-    assert_eq!(again("CNAME y.net 300 + mark ours").news.len(), 1);
-}
-
 #[rstest]
 #[case::as_recorded("Applied CNAME d0 300", false)]
 #[case::under_way("Applied CNAME d0 300 C1", false)]
@@ -381,31 +362,4 @@ fn a_change_that_cannot_be_asked_for_is_told_of(#[case] untold: &'static str, #[
     let case = Case::new(recorded, "CNAME d0 300", Known::default());
     let step = Case { untold, ..case }.step();
     assert_eq!(comes_to(&step), told);
-}
-
-#[test]
-fn what_was_refused_as_it_is_goes_again_after_a_slow_look() {
-    let live = Some("");
-    let first = Case::new(
-        "Planned CNAME d0 300",
-        "CNAME d0 300",
-        known("differs", live),
-    )
-    .step();
-    let mut known = Known::default();
-    known.submitted(first.submit[0].clone());
-    let text = "it exists".to_owned();
-    known.answered(&a_spot(), Answer::Differs { text });
-    known.read(a_spot(), Sight::default());
-
-    // Route 53 says that it exists, and shows that it does not.
-    let second = Case::new("Planned CNAME d0 300", "CNAME d0 300", known.clone()).step();
-    assert_eq!(comes_to(&second), "it exists");
-
-    known.look_again();
-    let third = Case::new("Planned CNAME d0 300", "CNAME d0 300", known.clone()).step();
-    assert_eq!(comes_to(&third), "read");
-    known.read(a_spot(), Sight::default());
-    let last = Case::new("Planned CNAME d0 300", "CNAME d0 300", known).step();
-    assert_eq!(last.submit, first.submit);
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::tenants::{DistributionTenantStatus, DnsRecord, RecordType};
+use api::tenants::{DistributionTenantStatus, DnsRecord, DriftedField, RecordType};
 
-use super::{changes, owner};
-use crate::dns::batch::{Batch, Load, packed};
+use super::{changes, owner, packed};
+use crate::dns::batch::{Batch, Load};
 use crate::dns::changes::Ended;
 use crate::dns::inherit::Inherited;
 use crate::dns::known::{Answer, Known, Sight};
@@ -163,6 +163,8 @@ pub(super) struct World {
     pub(super) inherited: Vec<Inherited>,
     /// What calls did, as `Z1 CREATE CNAME d0 300, CREATE mark`.
     pub(super) log: Vec<String>,
+    /// What others changed and was told to be undone.
+    pub(super) news: Vec<DriftedField>,
     /// What a batch may not do, in the order it happened.
     pub(super) wrongs: Vec<String>,
     /// Types of records that our batches put last.
@@ -186,6 +188,7 @@ impl World {
             served: Served::These(BTreeSet::new()),
             inherited: Vec::new(),
             log: Vec::new(),
+            news: Vec::new(),
             wrongs: Vec::new(),
             authored: BTreeMap::new(),
             wrote: BTreeMap::new(),
@@ -255,6 +258,8 @@ impl World {
         if !self.status.is_empty() {
             self.inherited.clear();
         }
+        self.known.has_told(&step.news);
+        self.news.extend(step.news.values().flatten().cloned());
         self.known.stored(step);
     }
 
@@ -263,6 +268,7 @@ impl World {
             self.known.submitted(bundle.clone());
             self.queue.push(bundle.clone());
         }
+        self.known.corrects(step.corrected.clone());
     }
 
     /// What is only in memory is lost.

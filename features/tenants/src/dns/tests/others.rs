@@ -159,9 +159,13 @@ fn others_are_undone_once_a_zone_was_listed() {
     world.list();
     let step = world.pass();
     assert_eq!((step.drift.len(), step.submit.len()), (1, 1));
-    assert_eq!(step.corrected, step.drift);
-    world.deliver(Call::Answered);
+    let corrected: Vec<_> = step.corrected.values().flatten().cloned().collect();
+    assert_eq!(corrected, step.drift);
+    // The answer is lost: it is looked for, and written again.
+    world.deliver(Call::CutAfter);
+    assert_eq!(world.news, []);
     let step = world.settle();
+    assert_eq!(world.news, corrected, "told once it is sure");
     assert_eq!(
         (step.drift, step.verdict),
         (vec![], Some(Verdict::Ready { names: 1 }))

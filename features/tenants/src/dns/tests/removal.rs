@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use rstest::rstest;
 
-use super::{a_bundle, a_spot, changes, owner, records, sets, written};
+use super::{a_bundle, a_spot, changes, owner, place, records, sets, written};
 use crate::dns::changes::Ended;
 use crate::dns::known::{Answer, Known, Sight};
 use crate::dns::plan::{Seen, Served, Step, next};
@@ -32,7 +32,7 @@ fn known(told: &str, live: Option<&str>) -> Known {
 }
 
 /// The first step that sends something, waits or is done.
-fn step(recorded: &str, want: &Want, known: &Known) -> Step {
+pub(super) fn step(recorded: &str, want: &Want, known: &Known) -> Step {
     let seen = Seen {
         us: &owner(),
         known,
@@ -135,7 +135,7 @@ fn a_zone_that_cannot_be_read_because_it_is_gone_is_empty() {
 
 #[test]
 fn a_zone_in_trouble_is_told_of_while_names_go() {
-    let troubled = BTreeMap::from([("Z1".to_owned(), "broken".to_owned())]);
+    let troubled = BTreeMap::from([(place("Z1"), "broken".to_owned())]);
     let seen = Seen {
         us: &owner(),
         known: &Known::default(),
@@ -167,4 +167,22 @@ fn a_name_is_deleting_before_it_is_deleted() {
     assert_eq!(written(&first.records), "Deleting CNAME d0 300");
     let second = next(&first.records, &Want::Nothing, &seen);
     assert_eq!(changes(&second.submit), "DELETE CNAME d0 300, DELETE mark");
+}
+
+#[rstest]
+#[case::written("Applied CNAME d0 300 C1", "Deleting CNAME d0 300")]
+#[case::perhaps_not("Planned CNAME d0 300", "Planned CNAME d0 300")]
+#[case::one_of_both(
+    "Deleting CNAME d0 300 + Planned CNAME d1 300",
+    "Deleting CNAME d0 300 + Planned CNAME d1 300"
+)]
+fn a_name_that_loses_its_mark_leaves_the_status(#[case] recorded: &str, #[case] then: &str) {
+    let mut known = Known::default();
+    let first = step(recorded, &Want::Unmarked, &known);
+    assert_eq!(written(&first.records), then);
+    assert_eq!(changes(&first.submit), "DELETE mark");
+    known.submitted(first.submit[0].clone());
+    let change = "C2".to_owned();
+    known.answered(&a_spot(), Answer::Accepted { change });
+    assert_eq!(step(then, &Want::Unmarked, &known).records, []);
 }

@@ -84,6 +84,7 @@ fn unasked(facts: &mut Facts) {
 #[case::let_go(|facts: &mut Facts| { facts.deleting = true; facts.held = false; }, "Nothing")]
 #[case::kept(|facts: &mut Facts| { facts.deleting = true; facts.deletion = DeletionPolicy::Retain; used(facts); }, "Release")]
 #[case::the_default_group(|facts: &mut Facts| { facts.deleting = true; facts.status.is_default = Some(true); used(facts); }, "Release")]
+#[case::nobody_knows_who_uses_it(|facts: &mut Facts| { facts.deleting = true; facts.users.unread = true; }, "Wait")]
 #[case::in_use(|facts: &mut Facts| { facts.deleting = true; used(facts); }, "InUse")]
 #[case::nothing_there(|facts: &mut Facts| { facts.deleting = true; unasked(facts); }, "Release")]
 #[case::to_be_deleted(|facts: &mut Facts| facts.deleting = true, "Look")]

@@ -44,6 +44,23 @@ fn spec_of(desired: &Desired) -> &Value {
     &desired.body["spec"]
 }
 
+#[rstest]
+#[case::unset(json!({}), "team")]
+#[case::empty_is_unset(json!({"targetNamespace": ""}), "team")]
+#[case::another(json!({"targetNamespace": "web"}), "web")]
+fn objects_are_made_where_the_source_says(#[case] spec: Value, #[case] target: &str) {
+    let mut source = json!({
+        "metadata": {"name": "onboarding", "namespace": "team"},
+        "spec": {"provider": "configMap", "distributionId": "E1"},
+    });
+    source["spec"]
+        .as_object_mut()
+        .unwrap()
+        .extend(spec.as_object().unwrap().clone());
+    let source: TenantSource = serde_json::from_value(source).unwrap();
+    assert_eq!(Origin::new(&source).target, target);
+}
+
 #[test]
 fn a_row_alone_makes_a_small_object_with_its_mark() {
     let desired = desired(

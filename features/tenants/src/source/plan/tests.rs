@@ -21,10 +21,7 @@ fn origin() -> Origin {
 
 fn table(rows: &[(&str, &str)]) -> Tenants {
     let row = |(name, domain): &(&str, &str)| Row {
-        place: Place {
-            unit: "row",
-            number: 1,
-        },
+        place: Place::Row(1),
         cells: [("name", *name), ("domain", *domain)]
             .into_iter()
             .map(|(column, text)| (column.into(), Cell::Text(text.to_owned())))

@@ -46,6 +46,11 @@ fn reading(gone: &[&str], marked: usize) -> Found {
     }
 }
 
+/// What becomes of objects if a reading at the beginning of time gives this.
+fn judge(memory: &mut Memory, source: &TenantSource, found: &Found) -> Judged {
+    memory.judge(source, found, Duration::ZERO)
+}
+
 /// The rest of a pass that did all it had to.
 fn finish(memory: &mut Memory) {
     memory.begin();
@@ -59,34 +64,87 @@ fn fresh() -> Memory {
 #[test]
 fn the_second_reading_confirms() {
     let mut memory = fresh();
-    let first = memory.judge(&source(1), &reading(&["a"], 20));
+    let first = judge(&mut memory, &source(1), &reading(&["a"], 20));
     assert_eq!(first.verdict, Verdict::Unconfirmed);
     finish(&mut memory);
-    let second = memory.judge(&source(1), &reading(&["a"], 20));
+    let second = judge(&mut memory, &source(1), &reading(&["a"], 20));
     assert_eq!(second.verdict, Verdict::Delete(missing(&["a"])));
 }
 
 #[test]
 fn reading_on_is_no_further_confirmation() {
     let mut memory = fresh();
-    memory.judge(&source(1), &reading(&["a"], 20));
+    judge(&mut memory, &source(1), &reading(&["a"], 20));
     memory.begin();
-    let again = memory.judge(&source(1), &reading(&["a"], 20));
+    let again = judge(&mut memory, &source(1), &reading(&["a"], 20));
     assert_eq!(again.verdict, Verdict::Unconfirmed);
+}
+
+#[test]
+fn what_has_its_row_again_while_reading_on_is_missed_anew() {
+    let mut memory = fresh();
+    judge(&mut memory, &source(1), &reading(&["a"], 20));
+    memory.begin();
+    judge(&mut memory, &source(1), &reading(&[], 20));
+    finish(&mut memory);
+    let again = judge(&mut memory, &source(1), &reading(&["a"], 20));
+    assert_eq!(again.verdict, Verdict::Unconfirmed);
+}
+
+#[test]
+fn work_that_never_ends_does_not_keep_readings_from_counting() {
+    let mut memory = fresh();
+    let interval = source(1).spec.poll_interval.length();
+    memory.judge(&source(1), &reading(&["a"], 20), Duration::ZERO);
+    memory.begin();
+    let early = memory.judge(&source(1), &reading(&["a"], 20), interval / 2);
+    assert_eq!(early.verdict, Verdict::Unconfirmed);
+    let due = memory.judge(&source(1), &reading(&["a"], 20), interval);
+    assert_eq!(due.verdict, Verdict::Delete(missing(&["a"])));
+}
+
+/// A reading in which a row names nobody.
+fn nameless(gone: &[&str], marked: usize) -> Found {
+    let mut found = reading(gone, marked);
+    found.tenants.nameless = 1;
+    found
+}
+
+#[test]
+fn what_was_let_go_stays_while_a_row_names_nobody() {
+    let mut memory = fresh();
+    judge(&mut memory, &source(1), &reading(&["a"], 20));
+    finish(&mut memory);
+    let go = judge(&mut memory, &source(1), &reading(&["a"], 20));
+    assert_eq!(go.verdict, Verdict::Delete(missing(&["a"])));
+    memory.begin();
+    let stay = judge(&mut memory, &source(1), &nameless(&["a"], 20));
+    assert!(matches!(stay.verdict, Verdict::Blocked { .. }), "{stay:?}");
+}
+
+#[test]
+fn what_was_approved_goes_bit_by_bit_though_a_row_names_nobody() {
+    let source = approved_source(&["a", "b"]);
+    let mut memory = fresh();
+    let both = judge(&mut memory, &source, &nameless(&["a", "b"], 20));
+    assert_eq!(both.verdict, Verdict::Delete(missing(&["a", "b"])));
+    memory.begin();
+    let rest = judge(&mut memory, &source, &nameless(&["b"], 19));
+    assert_eq!(rest.verdict, Verdict::Delete(missing(&["b"])));
 }
 
 #[test]
 fn another_spec_begins_anew_and_forgets_no_count() {
     let polls = Polls::default();
     let mut memory = polls.of(&key(), &source(1));
-    memory.judge(&source(1), &reading(&["a"], 20));
+    judge(&mut memory, &source(1), &reading(&["a"], 20));
     finish(&mut memory);
     memory.untold.created = 3;
     polls.keep(&key(), memory);
     assert!(polls.of(&key(), &source(1)).due.is_some());
     let mut edited = polls.of(&key(), &source(2));
     assert_eq!((edited.due, edited.untold.created), (None, 3));
-    let first = edited.judge(&source(2), &reading(&["a"], 20));
+    let first = judge(&mut edited, &source(2), &reading(&["a"], 20));
     assert_eq!(first.verdict, Verdict::Unconfirmed);
     polls.forget(&key());
     assert_eq!(polls.of(&key(), &source(1)).due, None);
@@ -103,10 +161,10 @@ fn blocked_source(gone: &[&str]) -> TenantSource {
 fn a_blocked_set_is_known_again_after_a_restart() {
     let gone = ["a", "b", "c"];
     let source = blocked_source(&gone);
-    let judged = fresh().judge(&source, &reading(&gone, 10));
+    let judged = judge(&mut fresh(), &source, &reading(&gone, 10));
     assert!(matches!(judged.verdict, Verdict::Blocked { .. }));
     // Another set is not: it has to be missed twice by this process.
-    let other = fresh().judge(&source, &reading(&["a", "b"], 10));
+    let other = judge(&mut fresh(), &source, &reading(&["a", "b"], 10));
     assert_eq!(other.verdict, Verdict::Unconfirmed);
 }
 
@@ -121,15 +179,15 @@ fn approved_source(gone: &[&str]) -> TenantSource {
 fn what_was_approved_may_be_deleted_bit_by_bit() {
     let source = approved_source(&["a", "b", "c"]);
     let mut memory = fresh();
-    let judged = memory.judge(&source, &reading(&["a", "b", "c"], 10));
+    let judged = judge(&mut memory, &source, &reading(&["a", "b", "c"], 10));
     assert_eq!(judged.verdict, Verdict::Delete(missing(&["a", "b", "c"])));
     memory.begin();
-    let rest = memory.judge(&source, &reading(&["b", "c"], 9));
+    let rest = judge(&mut memory, &source, &reading(&["b", "c"], 9));
     assert_eq!(rest.verdict, Verdict::Delete(missing(&["b", "c"])));
     // A row that came back takes its object out of what was approved.
-    let one = memory.judge(&source, &reading(&["c"], 9));
+    let one = judge(&mut memory, &source, &reading(&["c"], 9));
     assert!(matches!(one.verdict, Verdict::Delete(_)));
-    let both = memory.judge(&source, &reading(&["b", "c"], 9));
+    let both = judge(&mut memory, &source, &reading(&["b", "c"], 9));
     assert!(!matches!(both.verdict, Verdict::Delete(set) if set.len() == 2));
 }
 

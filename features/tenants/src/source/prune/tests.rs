@@ -32,6 +32,7 @@ fn judged(rules: Prune, rows: usize, gone: usize, marked: usize, polls: i64) -> 
     verdict(&Facts {
         rules,
         rows,
+        nameless: 0,
         marked,
         missing: &missing,
         misses: &misses,
@@ -90,6 +91,7 @@ fn the_confirmed_go_and_the_others_wait() {
     let verdict = verdict(&Facts {
         rules: rules(true),
         rows: 10,
+        nameless: 0,
         marked: 12,
         missing: &missing,
         misses: &misses,
@@ -115,6 +117,7 @@ fn approved(set: &[Missing], rules: Prune, rows: usize, hash: &str) -> Verdict {
     verdict(&Facts {
         rules,
         rows,
+        nameless: 0,
         marked: set.len(),
         missing: set,
         misses: &misses,
@@ -137,6 +140,29 @@ fn an_approval_is_for_exactly_one_set() {
         assert!(matches!(verdict, Verdict::Blocked { .. }), "{verdict:?}");
     }
     assert_eq!(approved(&set, rules(false), 1, &given), Verdict::Disabled);
+}
+
+#[test]
+fn a_row_that_names_nobody_keeps_all_until_they_are_approved() {
+    let set = missing(&["a"]);
+    let misses = Misses::from([("uid-a".into(), 2)]);
+    let given = hash(&set);
+    let judged = |approved: Option<&str>| {
+        verdict(&Facts {
+            rules: rules(true),
+            rows: 20,
+            nameless: 3,
+            marked: 20,
+            missing: &set,
+            misses: &misses,
+            approved,
+        })
+    };
+    let Verdict::Blocked { hash, why, .. } = judged(None) else {
+        panic!("{:?}", judged(None));
+    };
+    assert_eq!((&*hash, why), (&*given, Objection::Nameless(3)));
+    assert_eq!(judged(Some(&given)), Verdict::Delete(set.clone()));
 }
 
 #[test]
@@ -176,7 +202,10 @@ proptest! {
             let missing: Vec<Missing> = gone.iter().map(|n| all[*n].clone()).collect();
             misses = counted(&misses, &missing);
             let rows = 10 - gone.len();
-            let facts = Facts { rules, rows, marked: 10, missing: &missing, misses: &misses, approved: None };
+            let facts = Facts {
+                rules, rows, nameless: 0, marked: 10, missing: &missing, misses: &misses,
+                approved: None,
+            };
             let Verdict::Delete(set) = verdict(&facts) else { continue };
             prop_assert!(rows > 0);
             prop_assert!(set.len() == 1 || i64::try_from(set.len()).unwrap() * 10 <= percent);

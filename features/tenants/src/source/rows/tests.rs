@@ -1,4 +1,6 @@
+use proptest::collection::vec;
 use proptest::prelude::*;
+use proptest::sample::select;
 use rstest::rstest;
 
 use super::super::csv;
@@ -11,10 +13,7 @@ fn table(text: &str) -> Tenants {
 
 fn row(cells: Vec<(&str, Cell)>) -> Row {
     Row {
-        place: Place {
-            unit: "row",
-            number: 1,
-        },
+        place: Place::Row(1),
         cells: (cells.into_iter())
             .map(|(column, cell)| (column.into(), cell))
             .collect(),
@@ -87,7 +86,7 @@ fn what_is_no_text_is_a_wrong_row(#[case] column: &str, #[case] cell: Cell, #[ca
     let mut cells = vec![("name", text("acme")), ("domain", text("a.example.com"))];
     cells.push((column, cell));
     let all = tenants(&[row(cells)]);
-    assert_eq!(all.errors, [format!("row 1 (tenant acme): {said}")]);
+    assert_eq!(all.errors, [format!("tenant acme: {said}")]);
 }
 
 #[rstest]
@@ -115,15 +114,15 @@ fn what_is_no_text_is_a_wrong_row(#[case] column: &str, #[case] cell: Cell, #[ca
 )]
 #[case::contradicting_flags(
     "name,domain,enabled\nacme,a.x.com,true\nacme,b.x.com,0",
-    "line 3 (tenant acme): the column enabled says \"false\", another row of the tenant says \"true\""
+    "line 3 (tenant acme): its rows contradict each other in the column enabled: \"false\", \"true\""
 )]
 #[case::contradicting_texts(
     "name,domain,distribution_id\nacme,a.x.com,E1\nacme,b.x.com,E2",
-    "line 3 (tenant acme): the column distribution_id says \"E2\", another row of the tenant says \"E1\""
+    "line 3 (tenant acme): its rows contradict each other in the column distribution_id: \"E1\", \"E2\""
 )]
 #[case::contradicting_parameters(
     "name,domain,param_p\nacme,a.x.com,x\nacme,b.x.com,y",
-    "line 3 (tenant acme): the column param_p says \"y\""
+    "line 3 (tenant acme): its rows contradict each other in the column param_p: \"x\", \"y\""
 )]
 #[case::bad_parameter(
     "name,domain,param_a.b\nacme,a.x.com,x",
@@ -147,6 +146,59 @@ fn a_wrong_row_spoils_its_tenant_and_no_other() {
     assert_eq!((all.count, all.errors.len()), (3, 2));
     assert!(all.has("acme") && all.has("beta") && all.has("gamma"));
     assert!(!all.has("delta"));
+}
+
+/// Rows of a database, each with a name, a domain and a distribution; an empty cell is none.
+fn database(rows: &[[&str; 3]]) -> Vec<Row> {
+    let columns = [NAME, DOMAIN, DISTRIBUTION];
+    let row = |(at, cells): (usize, &[&str; 3])| {
+        let cells = columns.into_iter().zip(*cells);
+        let cells = cells.filter(|(_, cell)| !cell.is_empty());
+        Row {
+            place: Place::Row(at + 1),
+            ..row(cells.map(|(column, cell)| (column, text(cell))).collect())
+        }
+    };
+    rows.iter().enumerate().map(row).collect()
+}
+
+#[test]
+fn wrong_rows_of_a_database_are_told_by_tenant_each_thing_once() {
+    let all = tenants(&database(&[
+        ["shop", "nonsense", ""],
+        ["", "x.x.com", ""],
+        ["acme", "a.x.com", "E2"],
+        ["acme", "b.x.com", "E3"],
+        ["shop", "nonsense", ""],
+        [" ", "y.x.com", ""],
+        ["acme", "c.x.com", "E1"],
+        ["acme", "", "E9"],
+    ]));
+    let said = [
+        "2 rows name no tenant; fill in the column name",
+        "tenant acme: it has no domain; fill in the column domain",
+        "tenant acme: its rows contradict each other in the column distribution_id: \"E1\", \"E2\", \
+         \"E3\"; let them agree",
+        "tenant shop: the domain \"nonsense\" is none; write a host name such as www.example.com",
+    ];
+    assert_eq!(all.errors, said);
+    assert_eq!((all.nameless, all.count), (2, 2));
+}
+
+#[test]
+fn of_a_set_with_several_wrong_domains_always_the_same_is_told() {
+    let said = |domains: [&str; 2]| {
+        let domains = domains.map(str::to_owned).to_vec();
+        let cells = vec![(NAME, text("acme")), (DOMAIN, Cell::List(domains))];
+        tenants(&[row(cells)]).errors
+    };
+    assert_eq!(said(["b", "a"]), said(["a", "b"]));
+}
+
+#[test]
+fn a_name_that_is_no_text_names_nobody() {
+    let cells = vec![(NAME, Cell::Other("a map")), (DOMAIN, text("a.x.com"))];
+    assert_eq!(tenants(&[row(cells)]).nameless, 1);
 }
 
 #[test]
@@ -190,20 +242,50 @@ fn any_row() -> impl Strategy<Value = Row> {
     let cell = prop_oneof![
         "[abA]{0,4}".prop_map(Cell::Text),
         "[ab]\\.[ab]{0,2}".prop_map(Cell::Text),
-        proptest::collection::vec("[ab]\\.[ab]{0,2}", 0..3).prop_map(Cell::List),
+        vec("[ab]\\.[ab]{0,2}", 0..3).prop_map(Cell::List),
         Just(Cell::Other("a map")),
     ];
-    proptest::collection::vec((column, cell), 0..6).prop_map(|cells| {
+    vec((column, cell), 0..6).prop_map(|cells| {
         row((cells.iter())
             .map(|(column, cell)| (&**column, cell.clone()))
             .collect())
     })
 }
 
+/// A row of one of two tenants, or of none, that may be wrong or contradict others.
+fn speaking_row() -> impl Strategy<Value = Row> {
+    let cells = (
+        select(&["acme", "shop", ""][..]),
+        select(&["a.x.com", "b.x.com", "nonsense", ""][..]),
+        select(&["true", "f", "maybe", ""][..]),
+        select(&["x", "y", "z", ""][..]),
+    );
+    cells.prop_map(|(name, domain, enabled, parameter)| {
+        let cells = [
+            (NAME, name),
+            (DOMAIN, domain),
+            (ENABLED, enabled),
+            ("param_p", parameter),
+        ];
+        let cells = cells.into_iter().filter(|(_, cell)| !cell.is_empty());
+        row(cells.map(|(column, cell)| (column, text(cell))).collect())
+    })
+}
+
 proptest! {
     #[test]
+    fn a_database_may_give_its_rows_in_any_order(
+        (one, other) in vec(speaking_row(), 0..6)
+            .prop_flat_map(|rows| (Just(rows.clone()), Just(rows).prop_shuffle())),
+    ) {
+        let (one, other) = (tenants(&one), tenants(&other));
+        prop_assert_eq!(one.errors, other.errors);
+        prop_assert_eq!(one.wrong, other.wrong);
+    }
+
+    #[test]
     fn every_named_row_is_present_and_every_good_tenant_can_be_made(
-        rows in proptest::collection::vec(any_row(), 0..8),
+        rows in vec(any_row(), 0..8),
     ) {
         let all = tenants(&rows);
         for name in rows.iter().filter_map(named) {

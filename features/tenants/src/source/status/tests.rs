@@ -5,6 +5,9 @@ use kernel::is_true;
 use rstest::rstest;
 use serde_json::json;
 
+use super::super::object::Origin;
+use super::super::plan::Plan;
+use super::super::rows::Tenants;
 use super::*;
 
 fn at(second: i64) -> Timestamp {
@@ -164,11 +167,45 @@ fn wrong_rows_are_listed_up_to_the_cap_and_counted() {
     let ready = condition(&status, "Ready");
     assert_eq!((&*ready.status, &*ready.reason), ("False", "RowsInvalid"));
     assert!(
-        ready.message.starts_with("30 rows are wrong"),
+        ready
+            .message
+            .starts_with("30 errors, and their tenants are left alone"),
         "{}",
         ready.message
     );
     assert!(ready.message.contains("row 1: wrong"), "{}", ready.message);
+}
+
+#[test]
+fn an_object_that_cannot_be_made_or_deleted_is_told_with_what_to_do() {
+    let source = source(None);
+    let found = Found {
+        origin: Origin::new(&source),
+        tenants: Tenants::default(),
+        plan: Plan {
+            missing: missing(&["a"]),
+            ..Plan::default()
+        },
+        abroad: 0,
+    };
+    let done = Done {
+        refused: vec![("new".to_owned(), "too long".to_owned())],
+        undeletable: vec![("a".to_owned(), "forbidden".to_owned())],
+        ..Done::default()
+    };
+    let judged = judged(Verdict::Delete(missing(&["a"])));
+    let report = Report::new(&found, &judged, &done, Tally::default(), &source.spec);
+    let status = status(&source, &Outcome::Read(report), at(0)).unwrap();
+    let said = [
+        "tenant new: its object is not taken: too long; correct its rows or the template",
+        "tenant a: its object has no row and cannot be deleted: forbidden; let the operator \
+         delete it, or delete it by hand",
+    ];
+    assert_eq!(status.row_errors, said);
+    assert_eq!(condition(&status, "Ready").reason, "RowsInvalid");
+    // It is no work left over: the next reading tries again.
+    let message = &condition(&status, "Ready").message;
+    assert!(!message.contains("still to be made"), "{message}");
 }
 
 #[test]
@@ -229,11 +266,13 @@ fn what_is_blocked_says_how_to_approve_it() {
     let verdict = Verdict::Blocked {
         set: missing(&["a", "b"]),
         hash: "abc123".into(),
-        why: "they are 2 of 3, over 10 percent".into(),
+        why: Objection::Nameless(1),
     };
     let pruning = Pruning::new(&judged(verdict), &missing(&["a", "b"]), 2, false);
     assert_eq!((pruning.holds, pruning.reason), (false, "PruneBlocked"));
     assert_eq!(pruning.hash.as_deref(), Some("abc123"));
+    let why = "none is deleted, because 1 rows name no tenant, and may be theirs: a, b;";
+    assert!(pruning.message.contains(why), "{}", pruning.message);
     let command = "cloudfront-tenant-operator.io/approve-prune=abc123";
     assert!(pruning.message.ends_with(command), "{}", pruning.message);
     let listed = pruning.pending[0].description.as_deref();
