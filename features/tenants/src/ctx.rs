@@ -1,9 +1,12 @@
 //! What all kinds of the feature stand on.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use api::tenants::{ConnectionGroup, DistributionTenant, Invalidation, TenantPolicy, TenantSource};
+use api::tenants::{
+    ConnectionGroup, DistributionTenant, Invalidation, TenantPolicy, TenantPolicySpec, TenantSource,
+};
 use aws::{Account, Asker, Aws, Operation, Parts, Priority, Role, Ticket};
 use engine::{Applier, Cache, Deck, Kind, Pass, Projection, Running, WatchKey};
 use jiff::Timestamp;
@@ -103,6 +106,27 @@ pub(crate) fn namespaces() -> WatchKey {
 }
 
 impl Ctx {
+    /// The policies by name, and whether leave is needed: one that cannot be read is there, and
+    /// allows nothing.
+    pub(crate) fn policies(&self) -> (Vec<(String, TenantPolicySpec)>, bool) {
+        let kind = Kind::of::<TenantPolicy>();
+        let held = self.caches.policies.store().all();
+        let required = !self.settings.open || !held.is_empty();
+        let read = held.iter().filter_map(|held| {
+            let policy: TenantPolicy = held.parse(&kind).ok()?;
+            Some((held.key().name.to_string(), policy.spec))
+        });
+        (read.collect(), required)
+    }
+
+    /// The labels of a namespace; none if there is no such namespace.
+    pub(crate) fn labels(&self, namespace: &str) -> BTreeMap<String, String> {
+        let namespaces = self.caches.namespaces.store();
+        let held = namespaces.get(&ObjectKey::cluster(namespace));
+        let labels = held.and_then(|held| held.metadata().labels);
+        labels.unwrap_or_default()
+    }
+
     pub(crate) fn new(deck: &Deck, settings: Settings) -> Self {
         let hub = &deck.hub;
         let caches = Caches {

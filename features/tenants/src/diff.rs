@@ -139,18 +139,7 @@ impl Plan {
     pub(crate) fn drift_left(&self, shown: &Body) -> Vec<DriftedField> {
         let ours = Body::from(&self.record);
         let drifted = self.changes.iter().filter(|change| change.is_drift());
-        let left = drifted.filter_map(|FieldChange { field, .. }| {
-            let (want, live) = (field.of(&ours), field.of(shown));
-            if want == live {
-                return None;
-            }
-            let (want, live) = side_by_side(Some(&want), Some(&live));
-            Some(DriftedField {
-                field: field.word().to_owned(),
-                want,
-                live,
-            })
-        });
+        let left = drifted.filter_map(|change| differing(change.field, &ours, shown));
         left.collect()
     }
 
@@ -254,6 +243,20 @@ pub(crate) fn drift_reason(drift: &[DriftedField], policy: DriftPolicy) -> Reaso
         told(drift)
     );
     Reason::new(reasons::DRIFT_DETECTED, message)
+}
+
+/// Both sides of a field, if they differ.
+fn differing(field: Field, want: &Body, live: &Body) -> Option<DriftedField> {
+    let (want, live) = (field.of(want), field.of(live));
+    if want == live {
+        return None;
+    }
+    let (want, live) = side_by_side(Some(&want), Some(&live));
+    Some(DriftedField {
+        field: field.word().to_owned(),
+        want,
+        live,
+    })
 }
 
 /// Drifted fields with both sides: `enabled (want true, live false)`.

@@ -58,6 +58,12 @@ impl Dns {
         let named = self.hosted_zone_id.iter().chain(&self.hosted_zone_ids);
         named.map(|id| zone_id(id)).filter(|id| !id.is_empty())
     }
+
+    /// The role that is assumed for them, if one is named.
+    pub fn role(&self) -> Option<&str> {
+        let role = self.assume_role_arn.as_deref();
+        role.filter(|arn| !arn.is_empty())
+    }
 }
 
 /// A hosted zone's id without the `/hostedzone/` that Route 53 prints before it.

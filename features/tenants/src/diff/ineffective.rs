@@ -8,7 +8,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kernel::{Backoff, Reason};
 
 use super::{Plan, told};
-use crate::body::{Body, Field, side_by_side};
+use crate::body::{Body, Field};
 
 /// When the same body is sent again: after 5 minutes, doubling to an hour.
 const AGAIN: Backoff = Backoff {
@@ -131,20 +131,8 @@ fn differing(sent: &Body, shown: &Body, asked: bool) -> Vec<DriftedField> {
     let attached = asked && sent.certificate_arn.is_none();
     let expected = |field: &Field| *field == Field::Certificate && attached;
     let fields = Field::ALL.into_iter().filter(|field| !expected(field));
-    fields
-        .filter_map(|field| {
-            let (want, live) = (field.of(sent), field.of(shown));
-            if want == live {
-                return None;
-            }
-            let (want, live) = side_by_side(Some(&want), Some(&live));
-            Some(DriftedField {
-                field: field.word().to_owned(),
-                want,
-                live,
-            })
-        })
-        .collect()
+    let fields = fields.filter_map(|field| super::differing(field, sent, shown));
+    fields.collect()
 }
 
 #[cfg(test)]

@@ -151,7 +151,7 @@ pub(crate) fn wanted<'d>(
 
 /// The credentials a spec names, and what the policy says beside its role.
 pub(crate) fn login(dns: &Dns, external_id: Option<&str>) -> Login {
-    let role_arn = dns.assume_role_arn.clone().filter(|arn| !arn.is_empty());
+    let role_arn = dns.role().map(str::to_owned);
     Login {
         external_id: role_arn.as_ref().and(external_id).map(str::to_owned),
         role_arn,

@@ -13,10 +13,9 @@
 use std::collections::BTreeMap;
 
 use api::tenants::{
-    Dns, DnsProvider, RecordAdoption, SourceProvider, TenantPolicy, TenantPolicySpec, TenantSource,
-    TenantSourceSpec, names, reasons,
+    Dns, DnsProvider, RecordAdoption, SourceProvider, TenantSource, TenantSourceSpec, names,
+    reasons,
 };
-use engine::Kind;
 use kernel::{ObjectKey, Reason};
 
 use super::given;
@@ -70,23 +69,20 @@ impl<'a> Wish<'a> {
 
     fn judged(&self, ctx: &Ctx) -> Result<Leave, Reason> {
         let (own, target) = (self.own, self.target);
-        let namespace = |name: &str| ctx.caches.namespaces.store().get(&ObjectKey::cluster(name));
         if own != target {
-            let held = namespace(target).ok_or_else(|| missing(own, target))?;
+            let namespaces = ctx.caches.namespaces.store();
+            let held = namespaces.get(&ObjectKey::cluster(target));
+            let held = held.ok_or_else(|| missing(own, target))?;
             let accepts = held.annotation(names::ACCEPT_SOURCES);
             accepted(own, target, accepts.as_deref())?;
         }
-        let labels = |name: &str| {
-            let labels = namespace(name).and_then(|held| held.metadata().labels);
-            labels.unwrap_or_default()
-        };
-        let held = policies(ctx);
+        let (held, required) = ctx.policies();
         let policies = held.iter().map(|(name, spec)| Policy { name, spec });
         let law = Law {
             policies: &policies.collect::<Vec<_>>(),
-            required: !ctx.settings.open,
-            own: &labels(own),
-            target: &labels(target),
+            required,
+            own: &ctx.labels(own),
+            target: &ctx.labels(target),
         };
         law.judged(self)
     }
@@ -105,7 +101,7 @@ fn objects<'a>(
     Named {
         distribution: Some(&spec.distribution_id),
         zones: dns.into_iter().flat_map(Dns::zones).collect(),
-        role: dns.and_then(|dns| given(dns.assume_role_arn.as_deref())),
+        role: dns.and_then(Dns::role),
         // One that is referred to is judged with each object, by its id.
         group: (!refers || id.is_some()).then(|| group(id)),
         adoption: dns.is_some_and(|dns| dns.record_adoption != RecordAdoption::Never),
@@ -196,34 +192,6 @@ fn accepted(own: &str, target: &str, accepts: Option<&str>) -> Result<(), Reason
 
 fn denied(message: String) -> Reason {
     Reason::new(reasons::POLICY_DENIED, message)
-}
-
-/// All policies. One that cannot be read is there, and allows nothing.
-fn policies(ctx: &Ctx) -> Vec<(String, TenantPolicySpec)> {
-    let kind = Kind::of::<TenantPolicy>();
-    let all = ctx.caches.policies.store().all().into_iter();
-    all.map(|held| {
-        let spec = held.parse::<TenantPolicy>(&kind).map(|policy| policy.spec);
-        (
-            held.key().name.to_string(),
-            spec.unwrap_or_else(|_| senseless()),
-        )
-    })
-    .collect()
-}
-
-fn senseless() -> TenantPolicySpec {
-    TenantPolicySpec {
-        namespaces: Vec::new(),
-        namespace_selector: None,
-        distributions: Vec::new(),
-        hosted_zones: Vec::new(),
-        roles: Vec::new(),
-        dynamodb_tables: Vec::new(),
-        connection_groups: None,
-        domains: None,
-        adoption: false,
-    }
 }
 
 #[cfg(test)]

@@ -26,6 +26,12 @@ const LOOKS: Backoff = Backoff {
     jitter: 0.0,
 };
 
+/// Whether the records are somebody else's to make.
+pub(super) fn is_by_hand(object: &DistributionTenant) -> bool {
+    let dns = object.spec.settings.dns.as_ref();
+    dns.is_some_and(|dns| dns.provider == DnsProvider::None)
+}
+
 /// Lists the records that somebody else has to make. CloudFront may want to see those of added
 /// domains before it takes them.
 pub(super) async fn require(
@@ -36,8 +42,7 @@ pub(super) async fn require(
     draft: &mut Draft,
     pass: &Pass,
 ) -> Result<(), Stop> {
-    let provider = object.spec.settings.dns.as_ref().map(|dns| dns.provider);
-    if provider != Some(DnsProvider::None) || !draft.status.dns_records.is_empty() {
+    if !is_by_hand(object) || !draft.status.dns_records.is_empty() {
         return Ok(());
     }
     let trouble = ctx.memory.of(&ground.key).dns_trouble;
@@ -60,8 +65,7 @@ pub(super) async fn verify(
     draft: &mut Draft,
     pass: &Pass,
 ) -> Result<Option<Duration>, Stop> {
-    let provider = object.spec.settings.dns.as_ref().map(|dns| dns.provider);
-    if provider != Some(DnsProvider::None) {
+    if !is_by_hand(object) {
         draft.status.required_records.clear();
         return Ok(None);
     }

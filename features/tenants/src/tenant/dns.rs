@@ -250,9 +250,8 @@ pub(super) async fn inheritance(
         return Ok(None);
     }
     // Deletion is not denied, but no role is assumed because the spec alone says so.
-    let role = dns.assume_role_arn.as_deref();
     let named = Named {
-        role: role.filter(|arn| !arn.is_empty()),
+        role: dns.role(),
         ..Named::default()
     };
     let namespace = key.namespace.as_deref().unwrap_or_default();

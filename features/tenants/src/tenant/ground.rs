@@ -2,13 +2,13 @@
 //! whether another object has what it wants.
 
 use api::tenants::{
-    ConnectionGroup, DistributionTenant, DnsProvider, DriftPolicy, RecordAdoption, TenantBody,
-    TenantPolicy, conditions, reasons,
+    ConnectionGroup, DistributionTenant, Dns, DriftPolicy, RecordAdoption, TenantBody, conditions,
+    reasons,
 };
 use engine::{Kind, Stored};
 use kernel::{Marker, ObjectKey, Reason, is_true};
-use kube::ResourceExt;
 
+use super::dns::route53;
 use super::draft::{Draft, Question};
 use super::stop::{Stop, left_alone, moment};
 use crate::allowed::{self, Group, Leave, Named, Namespace, Policy};
@@ -181,16 +181,13 @@ fn allowed(
 
 /// All that an object names.
 fn named<'a>(object: &'a DistributionTenant, declared: &'a TenantBody, ctx: &Ctx) -> Named<'a> {
-    let dns = object.spec.settings.dns.as_ref();
-    let dns = dns.filter(|dns| dns.provider == DnsProvider::Route53);
+    let dns = route53(object);
     let group = declared.connection_group_id.as_deref();
     let waits = object.spec.settings.connection_group_ref.is_some();
     Named {
         distribution: Some(&declared.distribution_id),
-        zones: dns.into_iter().flat_map(api::tenants::Dns::zones).collect(),
-        role: dns
-            .and_then(|dns| dns.assume_role_arn.as_deref())
-            .filter(|arn| !arn.is_empty()),
+        zones: dns.into_iter().flat_map(Dns::zones).collect(),
+        role: dns.and_then(Dns::role),
         table: None,
         // One that is referred to and not ready has no id yet: that is told first.
         group: (!waits || group.is_some()).then(|| ctx.group(group)),
@@ -200,39 +197,16 @@ fn named<'a>(object: &'a DistributionTenant, declared: &'a TenantBody, ctx: &Ctx
 }
 
 fn adopts(object: &DistributionTenant) -> bool {
-    let dns = object.spec.settings.dns.as_ref();
-    let dns = dns.filter(|dns| dns.provider == DnsProvider::Route53);
-    let records = dns.is_some_and(|dns| dns.record_adoption != RecordAdoption::Never);
+    let records = route53(object).is_some_and(|dns| dns.record_adoption != RecordAdoption::Never);
     object.spec.adoption.is_some() || records
 }
 
 /// Asks the cluster's policies whether objects of `namespace` may name these things.
 pub(crate) fn judged(namespace: &str, named: &Named<'_>, ctx: &Ctx) -> Result<Leave, Reason> {
-    let kind = Kind::of::<TenantPolicy>();
-    let held = ctx.caches.policies.store().all();
-    let policies: Vec<TenantPolicy> = held
-        .iter()
-        .filter_map(|policy| policy.parse(&kind).ok())
-        .collect();
-    let names: Vec<String> = policies.iter().map(ResourceExt::name_any).collect();
-    let policies: Vec<_> = names
-        .iter()
-        .zip(&policies)
-        .map(|(name, policy)| Policy {
-            name,
-            spec: &policy.spec,
-        })
-        .collect();
-    // A policy that cannot be read is there, and allows nothing.
-    let required = !ctx.settings.open || !held.is_empty();
-    let held = ctx
-        .caches
-        .namespaces
-        .store()
-        .get(&ObjectKey::cluster(namespace));
-    let labels = held
-        .and_then(|namespace| namespace.metadata().labels)
-        .unwrap_or_default();
+    let (held, required) = ctx.policies();
+    let policies = held.iter().map(|(name, spec)| Policy { name, spec });
+    let policies: Vec<_> = policies.collect();
+    let labels = ctx.labels(namespace);
     let namespace = Namespace {
         name: namespace,
         labels: &labels,

@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::tenants::{
-    DistributionTenant, DistributionTenantStatus, DnsProvider, DriftPolicy, RecordState,
-    RecordType, conditions, reasons,
+    DistributionTenant, DistributionTenantStatus, DriftPolicy, RecordState, RecordType, conditions,
+    reasons,
 };
 use kernel::{find, is_true};
 
+use super::byhand::is_by_hand;
 use super::create::PROGRESS;
 use super::dns::route53;
 use super::draft::Draft;
@@ -66,8 +67,7 @@ pub(super) fn rest(
     } else {
         Some(left(memory.certificate_due)?)
     };
-    let by_hand = object.spec.settings.dns.as_ref();
-    let by_hand = by_hand.is_some_and(|dns| dns.provider == DnsProvider::None);
+    let by_hand = is_by_hand(object);
     let are_left = is_ready && are_records_left(object, ground, status);
     let records = if !are_left && are_records_in_place(by_hand, ground, status) {
         None

@@ -95,11 +95,10 @@ pub(in crate::tenant) async fn read(
 pub(super) fn may_use(zone: &str, dns: &Dns, ground: &Ground, ctx: &Ctx) -> bool {
     let declared = &ground.declared;
     let group = declared.connection_group_id.as_deref();
-    let role = dns.assume_role_arn.as_deref();
     let named = Named {
         distribution: Some(&declared.distribution_id),
         zones: dns.zones().chain([zone]).collect(),
-        role: role.filter(|arn| !arn.is_empty()),
+        role: dns.role(),
         table: None,
         group: Some(ctx.group(group)),
         domains: declared.domains.iter().map(String::as_str).collect(),
