@@ -433,3 +433,22 @@ fn names_that_stay_lead_to_the_new_group_only_once_cloudfront_took_the_change() 
         Ok(())
     })
 }
+
+#[test]
+fn a_domain_that_moves_to_another_object_takes_its_record_along() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.makes("acme", both()).await?;
+        let c = with(serving(&["c.example.com"]), in_z1());
+        site.makes("other", c).await?;
+        let wider = with(serving(&["b.example.com", "c.example.com"]), in_z1());
+        site.declare("other", wider).await?;
+        site.sees("other", is("Ready", "DomainConflict")).await?;
+        site.declare("acme", acme_with_dns()).await?;
+        site.accepted("other", 2).await?;
+        let mut records = site.records_of("acme", &["a.example.com"]);
+        records.extend(site.records_of("other", &["b.example.com", "c.example.com"]));
+        site.zone_has("Z1", records).await?;
+        assert_eq!(site.domains("acme")?, ["a.example.com"]);
+        Ok(())
+    })
+}

@@ -235,6 +235,21 @@ fn what_a_policy_no_longer_allows_can_still_be_deleted() -> Result<()> {
 }
 
 #[test]
+fn a_policy_that_comes_in_between_ends_the_making_and_leaves_nothing() -> Result<()> {
+    tell(USUAL, async |site| {
+        site.holds_dns()?;
+        site.declare("acme", acme_with_dns()).await?;
+        site.sees("acme", is("DNSReady", "DNSPropagating")).await?;
+        allows(site, json!({"distributions": ["E2"]})).await?;
+        denied(site, "acme").await?;
+        assert_eq!(site.count("CreateDistributionTenant")?, 0);
+        site.removes("acme").await?;
+        assert_eq!(site.zone("Z1")?, Zone::new());
+        Ok(())
+    })
+}
+
+#[test]
 fn adoption_needs_leave() -> Result<()> {
     tell(USUAL, async |site| {
         let live = json!({"name": "acme", "distribution": "E1", "domains": ["a.example.com"]});
