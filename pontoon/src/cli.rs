@@ -1,6 +1,7 @@
 //! Verbs and flags. Each flag of `run` is also read from `PONTOON_<FLAG>`.
 
-use clap::{Arg, ArgAction, Command, value_parser};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use engine::Feature;
 
 use crate::output::Format;
@@ -8,6 +9,10 @@ use crate::run;
 
 /// The flag that says how to print.
 pub(crate) const OUTPUT: &str = "output";
+
+/// Ends of the names of flags that other verbs share with `run`.
+const LEGACY_LEASE: &str = "-legacy-lease";
+const CONTROLLERS: &str = "-controllers";
 
 /// The whole command line, the flags of every feature included.
 pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
@@ -31,7 +36,8 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
                 Format::Yaml,
             )
             .arg(feature())
-            .args(operator()),
+            .args(operator())
+            .args(flags_named(features, CONTROLLERS)),
         )
         .subcommand(
             with_output(
@@ -41,7 +47,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
             )
             .arg(feature())
             .args(operator())
-            .args(legacy_leases(features)),
+            .args(told_to_both(features)),
         )
         .subcommand(with_output(
             Command::new("version").about("Print the version"),
@@ -88,9 +94,37 @@ pub(crate) fn run_command(features: &[Box<dyn Feature>]) -> Command {
 }
 
 /// The flags of `run` by which `doctor` has to know what the operator was told.
-pub(crate) fn legacy_leases(features: &[Box<dyn Feature>]) -> impl Iterator<Item = Arg> {
+fn told_to_both(features: &[Box<dyn Feature>]) -> impl Iterator<Item = Arg> {
+    flags_named(features, LEGACY_LEASE).chain(flags_named(features, CONTROLLERS))
+}
+
+/// The features' flags of `run` whose names end so.
+fn flags_named<'a>(
+    features: &'a [Box<dyn Feature>],
+    end: &'a str,
+) -> impl Iterator<Item = Arg> + 'a {
     let all = features.iter().flat_map(|feature| feature.args());
-    all.filter(|arg| arg.get_id().as_str().ends_with("-legacy-lease"))
+    all.filter(move |arg| arg.get_id().as_str().ends_with(end))
+}
+
+/// What `run` would read from the command line of another verb that shares flags with it, and from
+/// the environment.
+pub(crate) fn as_run(
+    features: &[Box<dyn Feature>],
+    args: &ArgMatches,
+) -> Result<ArgMatches, clap::Error> {
+    let value = |name: &str| args.get_one::<String>(name).cloned().unwrap_or_default();
+    let mut told = vec![format!("--namespace={}", value("namespace"))];
+    for flag in told_to_both(features) {
+        let name = flag.get_id().as_str();
+        let is_known = args.try_contains_id(name).is_ok();
+        if is_known && args.value_source(name) == Some(ValueSource::CommandLine) {
+            told.push(format!("--{name}={}", value(name)));
+        }
+    }
+    run_command(features)
+        .no_binary_name(true)
+        .try_get_matches_from(told)
 }
 
 /// Where the operator runs, and as whom.

@@ -4,7 +4,6 @@ mod leases;
 mod permissions;
 
 use clap::ArgMatches;
-use clap::parser::ValueSource;
 use engine::{Check, Feature, State, engine_rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::Api;
@@ -27,16 +26,7 @@ pub(crate) fn doctor(
     let value = |name: &str| args.get_one::<String>(name).cloned().unwrap_or_default();
     let (namespace, account) = (value("namespace"), value("service-account"));
     // What the operator would be told by the same flags and environment.
-    let mut told = vec![format!("--namespace={namespace}")];
-    for lease in cli::legacy_leases(all) {
-        let name = lease.get_id().as_str();
-        if args.value_source(name) == Some(ValueSource::CommandLine) {
-            told.push(format!("--{name}={}", value(name)));
-        }
-    }
-    let run = cli::run_command(all)
-        .no_binary_name(true)
-        .try_get_matches_from(told)?;
+    let run = cli::as_run(all, args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
@@ -87,9 +77,11 @@ async fn examine(
             checks.push(served(&client, feature.name(), &crd.name_any()).await);
         }
     }
+    // Flags that cannot be used are a finding of the feature's own.
+    let needs = |feature: &dyn Feature| feature.rbac_with(run).unwrap_or_else(|_| feature.rbac());
     let parts = features
         .iter()
-        .map(|feature| (feature.name(), feature.rbac()))
+        .map(|feature| (feature.name(), needs(*feature)))
         .chain([("engine", engine_rbac())]);
     for (part, rbac) in parts {
         let rbac = rbac.for_account(account);

@@ -4,12 +4,23 @@ use engine::{Feature, Usage};
 
 /// All of them, in the order of the manual.
 pub(crate) fn all() -> Vec<Box<dyn Feature>> {
-    vec![
+    let features: [Box<dyn Feature>; 2] = [
         Box::new(vault::VaultFeature),
         Box::new(tenants::TenantsFeature),
-        #[cfg(feature = "chaos")]
-        Box::new(probe::ProbeFeature),
-    ]
+    ];
+    features.into_iter().chain(for_tests()).collect()
+}
+
+#[cfg(not(feature = "chaos"))]
+fn for_tests() -> Option<Box<dyn Feature>> {
+    None
+}
+
+/// The feature for tests, unless the build for tests is to look like the one for users.
+#[cfg(feature = "chaos")]
+fn for_tests() -> Option<Box<dyn Feature>> {
+    let is_hidden = std::env::var_os("PONTOON_TEST_HIDE_TEST_FEATURES").is_some();
+    (!is_hidden).then(|| Box::new(probe::ProbeFeature) as Box<dyn Feature>)
 }
 
 /// Refuses names that are no feature, and says which are.

@@ -84,6 +84,7 @@ pub(crate) fn start(settings: &Settings) -> Result<Traces, String> {
 }
 
 /// Writes `level`, `ts`, `logger`, `msg`, then the fields of the pass and of the line, side by side.
+/// `logger` is the kind inside a pass, and the module outside.
 struct JsonLines {
     times: Times,
 }
@@ -119,6 +120,9 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         {
             if let Some(fields) = span.extensions().get::<Fields>() {
                 line.extend(fields.0.clone());
+                if let Some(kind) = kind_of_pass(span.name(), &fields.0) {
+                    line.insert("logger".to_owned(), kind.into());
+                }
             }
         }
         line.extend(own.0);
@@ -126,6 +130,12 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         // Nobody can be told that nobody can be told.
         std::io::stderr().write_all(text.as_bytes()).ok();
     }
+}
+
+/// The logger of lines inside a pass: its kind in lower case.
+fn kind_of_pass(span: &str, fields: &Map<String, Value>) -> Option<String> {
+    let kind = fields.get("kind").filter(|_| span == engine::PASS_SPAN)?;
+    Some(kind.as_str()?.to_lowercase())
 }
 
 #[allow(clippy::disallowed_methods)] // when a line was written, whatever clock the passes see
@@ -189,6 +199,19 @@ mod tests {
     fn a_time_is_written_as_asked(#[case] times: Times, #[case] written: Value) {
         let now = Timestamp::from_millisecond(1_700_000_000_250).unwrap();
         assert_eq!(times.write(now), written);
+    }
+
+    #[rstest]
+    #[case::inside_a_pass(engine::PASS_SPAN, json!({"kind": "VaultPolicy"}), Some("vaultpolicy"))]
+    #[case::another_span("connection", json!({"kind": "VaultPolicy"}), None)]
+    #[case::no_kind(engine::PASS_SPAN, json!({}), None)]
+    fn lines_inside_a_pass_are_logged_by_its_kind(
+        #[case] span: &str,
+        #[case] fields: Value,
+        #[case] logger: Option<&str>,
+    ) {
+        let fields = fields.as_object().unwrap();
+        assert_eq!(kind_of_pass(span, fields).as_deref(), logger);
     }
 
     #[test]

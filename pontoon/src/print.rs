@@ -39,9 +39,11 @@ pub(crate) fn crds(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict 
 pub(crate) fn rbac(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict {
     let value = |name: &str| args.get_one::<String>(name).cloned().unwrap_or_default();
     let (namespace, account) = (value("namespace"), value("service-account"));
+    let run = cli::as_run(features, args)?;
     let mut rows = roles("engine", engine_rbac(), &namespace, &account);
     for feature in named(features, args)? {
-        rows.extend(roles(feature.name(), feature.rbac(), &namespace, &account));
+        let rbac = feature.rbac_with(&run)?;
+        rows.extend(roles(feature.name(), rbac, &namespace, &account));
     }
     Listing {
         columns: &["kind", "name", "rules"],

@@ -4,13 +4,14 @@ use std::{
     fs::File,
     io::{Read, Seek, SeekFrom},
     path::Path,
-    time::Duration,
 };
 
 use anyhow::{Context, Result};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::eventually::{DEADLINE, eventually};
 
 /// What the API server logs: every write, and reads by anyone but its own components.
 /// Left out are reads of Events and Leases and of paths that are no objects, for size.
@@ -134,25 +135,31 @@ pub(crate) fn entries(log: &Path, mark: Mark) -> Result<Vec<Entry>> {
 }
 
 /// Sends a read that the log must show, and waits until it does: then the lines of all requests
-/// answered before are there as well. Gives up quietly after a while: the API server may be down.
-pub(crate) async fn fence(log: &Path, client: &kube::Client) {
+/// answered before are there as well. Without an answer it does not wait: the API server may be down.
+///
+/// # Errors
+/// After a minute, that the API server has answered and the log does not show it.
+pub(crate) async fn fence(log: &Path, client: &kube::Client) -> Result<()> {
     let from = mark(log);
     let token = format!("fence={:016x}", fastrand::u64(..));
     let uri = format!("/api/v1/namespaces/default?{token}");
-    let seen = async {
-        let request = http::Request::get(uri)
-            .body(Vec::new())
-            .expect("the path is well formed");
-        if client.request::<Value>(request).await.is_err() {
-            return;
-        }
-        while !entries(log, from)
-            .is_ok_and(|all| all.iter().any(|e| e.request_uri.ends_with(&token)))
-        {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(3), seen).await;
+    let request = http::Request::get(uri)
+        .body(Vec::new())
+        .expect("the path is well formed");
+    let answer = tokio::time::timeout(DEADLINE, client.request::<Value>(request)).await;
+    if !matches!(answer, Ok(Ok(_))) {
+        return Ok(());
+    }
+    let what = format!(
+        "a line about the answered read {token} in {}",
+        log.display()
+    );
+    eventually(&what, async || {
+        let all = entries(log, from).unwrap_or_default();
+        let shown = all.iter().any(|one| one.request_uri.ends_with(&token));
+        Ok(shown.then_some(()))
+    })
+    .await
 }
 
 /// Whether `entry` is only there because of [`fence`].

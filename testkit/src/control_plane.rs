@@ -2,6 +2,7 @@
 
 use std::{
     ffi::OsString,
+    fs::{self, File},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
@@ -20,10 +21,11 @@ use crate::{
     audit::{self, Entry, Mark},
     certs::{Authority, Files},
     child::{Child, Spec},
+    custom_resources::remove_custom_resources,
     kubeconfig::{Proof, kubeconfig},
     nodes,
     port::Port,
-    scratch::Scratch,
+    scratch::{ROOT, Scratch},
     tools::{self, Tool},
 };
 
@@ -31,6 +33,11 @@ use crate::{
 const START: Duration = Duration::from_secs(60);
 /// How long the API server may take to end before it is killed.
 const STOP: Duration = Duration::from_secs(10);
+
+/// How many control planes run at once; more would only slow each other down.
+const AT_ONCE: usize = 10;
+/// How long one waits until another has ended.
+const SLOT_WAIT: Duration = Duration::from_mins(10);
 
 /// What runs besides etcd and kube-apiserver.
 #[derive(Debug, Clone, Default)]
@@ -51,8 +58,10 @@ pub struct ControlPlane {
     // The order of these fields is the order in which they end.
     others: Mutex<Vec<Child>>,
     api_server: Mutex<Option<Child>>,
-    _etcd: Child,
+    etcd: Child,
     scratch: Arc<Scratch>,
+    /// Held while it runs.
+    slot: Mutex<Option<File>>,
     api_server_spec: Spec,
     admin: kube::Config,
     authority: String,
@@ -61,6 +70,8 @@ pub struct ControlPlane {
 }
 
 static SHARED: OnceCell<Arc<ControlPlane>> = OnceCell::const_new();
+/// Control planes that a world of this process has used and no other uses yet.
+static IDLE: Mutex<Vec<Arc<ControlPlane>>> = Mutex::new(Vec::new());
 
 impl ControlPlane {
     /// Starts one, in about three seconds, and returns when it is ready.
@@ -83,7 +94,26 @@ impl ControlPlane {
         SHARED.get_or_try_init(start).await.cloned()
     }
 
+    /// One that earlier worlds of this process have used, without their custom resources; a new one
+    /// if none is idle. [`Self::give_back`] makes it idle again.
+    pub(crate) async fn reused() -> Result<Arc<Self>> {
+        let idle = IDLE.lock().pop();
+        match idle {
+            Some(plane) => {
+                remove_custom_resources(&plane.admin()).await?;
+                Ok(plane)
+            }
+            None => Self::start(Options::default()).await.map(Arc::new),
+        }
+    }
+
+    /// Leaves it to the next world that reuses one.
+    pub(crate) fn give_back(self: &Arc<Self>) {
+        IDLE.lock().push(Arc::clone(self));
+    }
+
     async fn start_in(scratch: &Arc<Scratch>, options: Options) -> Result<Self> {
+        let slot = free_slot().await?;
         let (etcd_port, peer_port, port) = (Port::free()?, Port::free()?, Port::free()?);
         let authority = Authority::new()?;
         let files = authority.serving_files(scratch)?;
@@ -96,8 +126,9 @@ impl ControlPlane {
         let plane = Self {
             others: Mutex::default(),
             api_server: Mutex::default(),
-            _etcd: etcd,
+            etcd,
             scratch: Arc::clone(scratch),
+            slot: Mutex::new(Some(slot)),
             api_server_spec: api_server_spec(scratch, &files, &port, &etcd_port, &options)?,
             admin: client_config(&admin).await?,
             authority: authority.pem(),
@@ -242,6 +273,14 @@ impl ControlPlane {
         drop(self.api_server.lock().take());
     }
 
+    /// Kills all of it for good, as dropping it does.
+    pub fn end(&self) {
+        self.others.lock().clear();
+        self.kill();
+        self.etcd.kill();
+        drop(self.slot.lock().take());
+    }
+
     /// This moment in the audit log.
     pub fn mark(&self) -> Mark {
         audit::mark(&self.audit_log())
@@ -249,7 +288,7 @@ impl ControlPlane {
 
     /// The requests received since `mark` and answered by now.
     pub async fn entries_since(&self, mark: Mark) -> Result<Vec<Entry>> {
-        audit::fence(&self.audit_log(), &self.admin()).await;
+        audit::fence(&self.audit_log(), &self.admin()).await?;
         let mut entries = audit::entries(&self.audit_log(), mark)?;
         entries.retain(|entry| !audit::is_fence(entry));
         Ok(entries)
@@ -313,6 +352,25 @@ impl ControlPlane {
     }
 }
 
+/// Leave to run one more control plane on this machine, as soon as another has ended.
+async fn free_slot() -> Result<File> {
+    let folder = ROOT.join("control-planes");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let started = Instant::now();
+    loop {
+        for number in 0..AT_ONCE {
+            let lock = File::create(folder.join(number.to_string()))?;
+            if lock.try_lock().is_ok() {
+                return Ok(lock);
+            }
+        }
+        if started.elapsed() > SLOT_WAIT {
+            bail!("{AT_ONCE} control planes run already and none ended within {SLOT_WAIT:?}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+}
+
 fn etcd_spec(scratch: &Scratch, port: &Port, peers: &Port) -> Result<Spec> {
     let (client, peer) = (port.address(), peers.address());
     let folder = scratch.path().join("etcd");
@@ -365,6 +423,8 @@ fn api_server_spec(
         "--authorization-mode=RBAC".into(),
         "--allow-privileged=true".into(),
         "--profiling=false".into(),
+        // Its few clients need no fairness.
+        "--enable-priority-and-fairness=false".into(),
         format!("--audit-policy-file={}", policy.display()),
         format!("--audit-log-path={}", audit_log.display()),
         // Each line is written before the next is made: a mark is a moment.
@@ -394,6 +454,8 @@ pub(crate) fn spec(dir: &Path, tool: Tool, args: &[String]) -> Result<Spec> {
         name: tool.name().into(),
         program: tools::find(tool)?,
         args: args.iter().map(OsString::from).collect(),
+        // Memory is there in plenty, processors are not: collect garbage less often.
+        env: vec![("GOGC".into(), "400".into())],
         dir: dir.to_owned(),
         ..Spec::default()
     })

@@ -4,14 +4,19 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How long [`eventually`] waits.
-const DEADLINE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long [`eventually`] waits: minutes of a busy machine are seconds of a quiet one.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
+
+/// How long to wait before the next look at what has been waited for this long. The servers are on
+/// the same machine, so that looking often slows down what is waited for.
+pub(crate) fn pause_after(waited: Duration) -> Duration {
+    (waited / 8).clamp(Duration::from_millis(25), Duration::from_millis(250))
+}
 
 /// Asks `look` until it finds something.
 ///
 /// # Errors
-/// What `look` fails with, at once; after 30 s, that `what` never came to be.
+/// What `look` fails with, at once; after a minute, that `what` never came to be.
 pub async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
     eventually_within(DEADLINE, what, look).await
 }
@@ -33,6 +38,6 @@ pub async fn eventually_within<T>(
         if began.elapsed() >= deadline {
             bail!("not within {} s: {what}", deadline.as_secs());
         }
-        tokio::time::sleep(PAUSE).await;
+        tokio::time::sleep(pause_after(began.elapsed())).await;
     }
 }

@@ -18,7 +18,11 @@ use crate::{
     scratch::Scratch,
 };
 
-const START: Duration = Duration::from_secs(30);
+const START: Duration = Duration::from_secs(60);
+/// How long a living operator may take to answer.
+const ANSWER: Duration = Duration::from_secs(60);
+/// How long one request for it may take.
+const REQUEST: Duration = Duration::from_secs(5);
 
 /// What the operator is started with.
 #[derive(Debug, Clone, Default)]
@@ -78,9 +82,7 @@ impl Operator {
             scratch: Arc::clone(scratch),
             probes,
             metrics,
-            http: reqwest::Client::builder()
-                .timeout(Duration::from_secs(5))
-                .build()?,
+            http: reqwest::Client::builder().timeout(REQUEST).build()?,
         };
         operator.ready().await?;
         Ok(operator)
@@ -189,7 +191,7 @@ impl Operator {
     /// status, its events and its metrics are to be seen, so that a test waits for the line.
     ///
     /// # Errors
-    /// After 30 s, that there is no such line.
+    /// After a minute, that there is no such line.
     pub async fn logs(&self, text: &str) -> Result<String> {
         eventually(&format!("a line with {text} in the log"), async || {
             let log = self.log();
@@ -210,7 +212,20 @@ impl Operator {
         child::tail(&self.log_path(), lines)
     }
 
+    /// Asks again while it lives: on a busy machine an answer may take long.
     async fn get(&self, port: &Port, path: &str) -> Result<(u16, String)> {
+        let began = Instant::now();
+        loop {
+            match self.get_once(port, path).await {
+                Err(_) if self.exit_status().is_none() && began.elapsed() < ANSWER => {
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                }
+                answer => return answer,
+            }
+        }
+    }
+
+    async fn get_once(&self, port: &Port, path: &str) -> Result<(u16, String)> {
         let url = format!("http://{}{path}", port.address());
         let answer = self
             .http
@@ -225,7 +240,7 @@ impl Operator {
         let dying = self.options.lock().kill_point.is_some();
         let started = Instant::now();
         loop {
-            let answer = self.probe("/readyz?verbose").await;
+            let answer = self.get_once(&self.probes, "/readyz?verbose").await;
             if matches!(answer, Ok((200, _))) {
                 return Ok(());
             }

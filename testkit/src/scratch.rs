@@ -12,6 +12,8 @@ use std::{
 use anyhow::{Context, Result};
 use nix::{sys::signal, unistd::Pid};
 
+use crate::checkout::checkout;
+
 /// A kept folder outlives its run by this much, so that the tests which run next leave it alone.
 const KEPT_FOR: Duration = Duration::from_hours(24);
 /// Marks a folder as kept.
@@ -22,10 +24,8 @@ static PRUNED: Once = Once::new();
 
 /// `<target>/testkit`, where everything of a test run lives.
 pub static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
-        || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
-        PathBuf::from,
-    );
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| checkout().join("target"), PathBuf::from);
     target.join("testkit")
 });
 

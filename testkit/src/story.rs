@@ -16,12 +16,13 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{child, manifests, scratch::Scratch};
+use crate::{
+    child,
+    eventually::{DEADLINE, pause_after},
+    manifests,
+    scratch::Scratch,
+};
 
-/// How long a story waits for what must come, unless it says otherwise.
-const DEADLINE: Duration = Duration::from_secs(30);
-/// How often it looks. A test's patience, not the operator's.
-const LOOK: Duration = Duration::from_millis(50);
 /// How much of the operator's log a failure shows.
 const LOG_LINES: usize = 40;
 
@@ -129,7 +130,7 @@ impl Story {
         }
     }
 
-    /// Waits for `deadline` instead of 30 s, in real time.
+    /// Waits for `deadline` instead of a minute, in real time.
     #[must_use]
     pub fn within(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
@@ -163,7 +164,7 @@ impl Story {
     /// Waits until the object is there and `sign` is seen on it.
     ///
     /// # Errors
-    /// After the deadline (30 s): with the object as it was last, its events and the end of the operator's log.
+    /// After the deadline (a minute): with the object as it was last, its events and the end of the operator's log.
     pub async fn until<K>(&self, name: &str, sign: impl Sign<K>) -> Result<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -202,7 +203,7 @@ impl Story {
                 last if started.elapsed() > self.deadline => {
                     bail!(self.failure(kind, name, "gone", last.as_ref()).await)
                 }
-                _ => tokio::time::sleep(LOOK).await,
+                _ => tokio::time::sleep(pause_after(started.elapsed())).await,
             }
         }
     }
@@ -229,7 +230,7 @@ impl Story {
             if started.elapsed() > self.deadline {
                 bail!(self.failure(kind, name, &sign.words(), last.as_ref()).await);
             }
-            tokio::time::sleep(LOOK).await;
+            tokio::time::sleep(pause_after(started.elapsed())).await;
         }
     }
 

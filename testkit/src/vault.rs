@@ -141,6 +141,11 @@ impl Vault {
         Ok(())
     }
 
+    /// Kills it.
+    pub fn kill(&self) {
+        drop(self.server.lock().take());
+    }
+
     /// Starts a stopped server at the same address. With files it knows all it knew, and is
     /// sealed; in dev mode it has forgotten everything.
     pub async fn start_again(&self) -> Result<()> {
@@ -262,12 +267,12 @@ fn server_spec(scratch: &Scratch, port: &Port, options: VaultOptions) -> Result<
     };
     let mut spec = spec(scratch.path(), Tool::Vault, &args)?;
     // Its own home, and nothing of the user's own Vault.
-    spec.env = vec![
+    spec.env.extend([
         ("HOME".into(), scratch.path().into()),
         ("VAULT_ADDR".into(), format!("http://{address}").into()),
         ("VAULT_TOKEN".into(), "".into()),
         ("VAULT_NAMESPACE".into(), "".into()),
         ("VAULT_DISABLE_MLOCK".into(), "true".into()),
-    ];
+    ]);
     Ok(spec)
 }

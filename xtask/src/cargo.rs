@@ -8,11 +8,9 @@ use serde::Deserialize;
 
 use crate::verdict::{Error, While};
 
-/// The workspace's folder.
+/// The folder of the workspace in which xtask runs.
 pub(crate) fn root() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .parent()
-        .expect("xtask lies in the workspace's folder")
+    testkit::checkout()
 }
 
 /// The cargo that runs this, in the workspace's folder.
@@ -107,36 +105,69 @@ pub(crate) struct Profile {
 #[serde(tag = "reason", rename_all = "kebab-case")]
 enum Message {
     CompilerArtifact(Box<Artifact>),
+    #[serde(rename = "compiler-message")]
+    Compiler {
+        message: Diagnostic,
+    },
     #[serde(other)]
     Other,
 }
 
+/// What the compiler says of the code.
+#[derive(Deserialize)]
+struct Diagnostic {
+    level: String,
+    rendered: String,
+}
+
+/// What a build gave.
+#[derive(Debug, Default)]
+pub(crate) struct Built {
+    pub(crate) artifacts: Vec<Artifact>,
+    /// Warnings about our own crates, clippy's among them, as the compiler renders them.
+    pub(crate) warnings: Vec<String>,
+    errors: Vec<String>,
+}
+
 /// Runs `cargo <args>`, its chatter on stderr, and returns what it built.
-pub(crate) fn build(args: &[&str]) -> Result<Vec<Artifact>, Error> {
+pub(crate) fn build(args: &[&str]) -> Result<Built, Error> {
     let output = cargo()
         .args(args)
-        .arg("--message-format=json-render-diagnostics")
+        .arg("--message-format=json")
         .stderr(Stdio::inherit())
         .output()
         .doing(format_args!("running cargo {}", args.join(" ")))?;
+    let built = built(&String::from_utf8_lossy(&output.stdout));
     if !output.status.success() {
+        built.errors.iter().for_each(|error| eprintln!("{error}"));
         let command = args.join(" ");
         return Err(Error::new(format!(
             "cargo {command} failed; the compiler's reasons are above"
         )));
     }
-    Ok(artifacts(&String::from_utf8_lossy(&output.stdout)))
+    Ok(built)
 }
 
-fn artifacts(messages: &str) -> Vec<Artifact> {
+fn built(messages: &str) -> Built {
+    let mut built = Built::default();
     let read = messages
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok());
-    read.filter_map(|message| match message {
-        Message::CompilerArtifact(artifact) => Some(*artifact),
-        Message::Other => None,
-    })
-    .collect()
+    for message in read {
+        match message {
+            Message::CompilerArtifact(artifact) => built.artifacts.push(*artifact),
+            // Cargo shows warnings of our own crates alone, of those that were fresh, too.
+            Message::Compiler { message } => match message.level.as_str() {
+                "warning" => built.warnings.push(message.rendered),
+                _ => built.errors.push(message.rendered),
+            },
+            Message::Other => {}
+        }
+    }
+    // A library is compiled twice, as itself and with its unit tests.
+    built.warnings.sort();
+    built.warnings.dedup();
+    built
 }
 
 /// Which build of the operator is meant.
@@ -158,12 +189,20 @@ impl OperatorBuild {
 }
 
 /// Builds the operator and returns a copy that later builds do not replace.
+///
+/// With `PONTOON_TEST_OPERATOR`, which `cargo xtask test` sets, that program is the operator: its
+/// build as users run it is compiled by other verbs.
 pub(crate) fn operator(which: OperatorBuild) -> Result<PathBuf, Error> {
-    let args: &[&str] = match which {
-        OperatorBuild::Plain => &["build", "--package", "pontoon"],
-        OperatorBuild::Chaos => &["build", "--package", "pontoon", "--features", "chaos"],
+    if let Some(given) = std::env::var_os("PONTOON_TEST_OPERATOR") {
+        return Ok(given.into());
+    }
+    // With xtask itself, so that both have the same third-party crates, compiled once.
+    let both = ["build", "--package", "pontoon", "--package", "xtask"];
+    let built = match which {
+        OperatorBuild::Plain => build(&both)?,
+        OperatorBuild::Chaos => build(&[&both[..], &["--features", "pontoon/chaos"]].concat())?,
     };
-    kept(which, &build(args)?)
+    kept(which, &built.artifacts)
 }
 
 /// A copy of the operator among what was built, which later builds do not replace.
@@ -201,7 +240,7 @@ pub(crate) fn package_names(metadata: &Metadata) -> BTreeMap<PathBuf, String> {
 
 #[cfg(test)]
 mod tests {
-    use super::artifacts;
+    use super::built;
 
     #[test]
     fn artifacts_are_read_from_among_other_messages() {
@@ -212,9 +251,18 @@ mod tests {
             "\nnot json\n",
             r#"{"reason":"build-finished","success":true}"#,
         );
-        let found = artifacts(messages);
+        let found = built(messages).artifacts;
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].target.name, "unit_a");
         assert!(found[0].profile.test);
+    }
+
+    #[test]
+    fn a_warning_is_told_once() {
+        let warning =
+            r#"{"reason":"compiler-message","message":{"level":"warning","rendered":"unused"}}"#;
+        let found = built(&format!("{warning}\n{warning}\n"));
+        assert_eq!(found.warnings, ["unused"]);
+        assert!(found.artifacts.is_empty());
     }
 }

@@ -6,15 +6,36 @@ use std::process::{Command, Stdio};
 use crate::cargo;
 use crate::verdict::{Error, While};
 
+/// A variable that makes the build for tests look like the one for users.
+const HIDE_TEST_FEATURES: (&str, &str) = ("PONTOON_TEST_HIDE_TEST_FEATURES", "1");
+
 /// A built `pontoon`, asked on the command line.
 #[derive(Debug)]
 pub(crate) struct Operator {
     path: PathBuf,
+    has_test_features: bool,
 }
 
 impl Operator {
+    /// As users see it, also when `path` is the build for tests.
     pub(crate) fn at(path: PathBuf) -> Self {
-        Self { path }
+        Self {
+            path,
+            has_test_features: false,
+        }
+    }
+
+    /// With the features for tests that the build has.
+    pub(crate) fn with_test_features(path: PathBuf) -> Self {
+        Self {
+            path,
+            has_test_features: true,
+        }
+    }
+
+    /// Variables that whoever starts it must set.
+    pub(crate) fn env(&self) -> Option<(&'static str, &'static str)> {
+        (!self.has_test_features).then_some(HIDE_TEST_FEATURES)
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -38,7 +59,7 @@ impl Operator {
         Ok(known)
     }
 
-    /// Whether this build has the feature; a feature for tests is in the chaos build alone.
+    /// Whether users have the feature.
     pub(crate) fn knows(&self, feature: &str) -> Result<bool, Error> {
         let output = self.output(&["crds", "--feature", feature])?;
         match output.status.code() {
@@ -64,6 +85,7 @@ impl Operator {
             .args(args)
             .stdin(Stdio::null())
             .env_clear()
+            .envs(self.env())
             .env("NO_COLOR", "1");
         command
             .output()

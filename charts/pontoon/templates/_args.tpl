@@ -19,6 +19,9 @@
 {{- with .Values.vault.legacyLease }}
 - {{ printf "--vault-legacy-lease=%s" . | quote }}
 {{- end }}
+{{- with .Values.vault.controllers }}
+- {{ printf "--vault-controllers=%s" (join "," .) }}
+{{- end }}
 {{- end }}
 {{- if has "tenants" (include "pontoon.features" . | fromJsonArray) }}
 - {{ printf "--drift-policy=%s" .Values.tenants.driftPolicy }}

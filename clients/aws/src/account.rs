@@ -14,7 +14,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_types::region::Region;
-use kernel::{Clock as _, Guard, RealClock, SharedClock};
+use kernel::{Clock as _, Guard, RealClock, SharedClock, write_timeout};
 use parking_lot::Mutex;
 use tokio::sync::Mutex as Alone;
 
@@ -26,7 +26,7 @@ use crate::keyring::Keyring;
 use crate::route53::Route53;
 use crate::sts::{self, Sts};
 use crate::turn::{Lanes, Turns};
-use crate::{Asker, Error, Fault, Later, Observer, Operation, Role, Ticket};
+use crate::{Asker, Error, Fault, Later, Observer, Operation, Role, Ticket, connector};
 
 /// The one home of services that have no region.
 pub(crate) const GLOBAL: Region = Region::from_static("us-east-1");
@@ -42,6 +42,8 @@ pub(crate) struct Around {
     /// Calls are measured in real time, whatever the tests do.
     pub(crate) stopwatch: RealClock,
     pub(crate) guards: Vec<Guard>,
+    /// How long a call may take.
+    pub(crate) timeout: Duration,
     pub(crate) observer: Arc<dyn Observer>,
     pub(crate) lanes: Lanes,
     pub(crate) session_name: String,
@@ -197,19 +199,23 @@ impl Account {
             };
             // After the wait: by then the keys of before may have been replaced.
             let keys = keyring.fresh().await?;
-            self.guarded(call)?;
+            let guards = self.guards(call);
+            guards.iter().try_for_each(Guard::check)?;
             if let Some(turn) = turn {
                 turn.spend();
             }
             let begun = self.0.around.stopwatch.elapsed();
-            let sent = send().await;
+            // Once more when the bytes leave, and no longer than we lead.
+            let longest = write_timeout(self.0.around.timeout, guards);
+            let sent = tokio::time::timeout(longest, connector::under(guards, send())).await;
             let took = self.0.around.stopwatch.elapsed().saturating_sub(begun);
             let error = match sent {
-                Ok(answer) => {
+                Ok(Ok(answer)) => {
                     self.0.around.observer.called(call.operation, took, None);
                     return Ok(answer);
                 }
-                Err(error) => call.failed(&error, Some(&keys)),
+                Ok(Err(error)) => call.failed(&error, Some(&keys)),
+                Err(_) => call.silent(format!("timed out after {longest:?}")),
             };
             let class = Some(error.class());
             self.0.around.observer.called(call.operation, took, class);
@@ -227,13 +233,13 @@ impl Account {
         }
     }
 
-    fn guarded(&self, call: &Call<'_>) -> Result<(), Error> {
+    /// What must be open for `call` to be made.
+    fn guards(&self, call: &Call<'_>) -> &[Guard] {
         if call.operation.writes() {
-            for guard in &self.0.around.guards {
-                guard.check()?;
-            }
+            &self.0.around.guards
+        } else {
+            &[]
         }
-        Ok(())
     }
 
     async fn turns(&self, operation: Operation) -> Arc<Turns> {

@@ -6,7 +6,7 @@ use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
 use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_types::request_id::RequestId;
-use kernel::{cap, redact};
+use kernel::{GuardedBody, cap, redact};
 
 use crate::{Error, Keys, Operation, Refusal};
 
@@ -33,6 +33,9 @@ impl<'a> Call<'a> {
     where
         E: ProvideErrorMetadata + StdError + 'static,
     {
+        if let Some(deposed) = GuardedBody::refused(error) {
+            return deposed.into();
+        }
         let operation = self.operation;
         let resource = self.resource.to_owned();
         match (error, error.raw_response()) {
@@ -71,11 +74,16 @@ impl<'a> Call<'a> {
                 reason: tidied(&root(error), keys),
             },
             // Time-outs and broken connections, and whatever the SDK may add.
-            _ => Error::NoAnswer {
-                operation,
-                resource,
-                reason: tidied(&root(error), keys),
-            },
+            _ => self.silent(tidied(&root(error), keys)),
+        }
+    }
+
+    /// It was sent, and no answer came.
+    pub(crate) fn silent(&self, reason: String) -> Error {
+        Error::NoAnswer {
+            operation: self.operation,
+            resource: self.resource.to_owned(),
+            reason,
         }
     }
 

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use crate::account::{Around, GLOBAL};
 use crate::keyring::{Assumed, Chain, Keyring, sdk_credentials};
 use crate::turn::Lanes;
-use crate::{Account, Observer, Role, Settings};
+use crate::{Account, Observer, Role, Settings, connector};
 
 /// Roles remembered before those that are no longer used are forgotten.
 const ROLES: usize = 256;
@@ -91,6 +91,7 @@ impl Aws {
             .region(region)
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
+            .http_client(connector::http_client())
             // Every call has an end already.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         if let Some(keys) = &keys {
@@ -110,6 +111,7 @@ impl Aws {
             clock,
             stopwatch: RealClock::new(),
             guards,
+            timeout,
             observer,
             session_name,
         });

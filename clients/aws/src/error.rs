@@ -202,6 +202,18 @@ impl Error {
         self.operation().is_some_and(|asked| sts.contains(&asked))
     }
 
+    /// Whether AWS was not asked, because the request could not be made as it is described.
+    pub fn is_our_refusal(&self) -> bool {
+        match self {
+            Self::Request { .. } | Self::Role(_) => true,
+            Self::Refused(_)
+            | Self::NoAnswer { .. }
+            | Self::Unreadable { .. }
+            | Self::Credentials { .. }
+            | Self::Deposed(_) => false,
+        }
+    }
+
     /// Whether the call may have had its effect all the same: look before repeating it.
     pub fn may_have_happened(&self) -> bool {
         if self.lacks_credentials() {

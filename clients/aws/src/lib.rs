@@ -27,6 +27,7 @@ pub mod acm;
 mod call;
 mod client;
 pub mod cloudfront;
+mod connector;
 pub mod dynamodb;
 mod error;
 mod fault;

@@ -129,7 +129,7 @@ impl Client {
                 .as_deref()
                 .or(connection.settings.vault_namespace.as_deref());
             match connection.made(call, &token, namespace).await {
-                Err(Error::Denied { .. }) if !again && connection.is_dead(&token).await? => {
+                Err(Error::Denied { .. }) if !again && connection.is_dead(&token).await => {
                     connection.forget(&token).await;
                     again = true;
                 }
@@ -189,7 +189,114 @@ impl fmt::Debug for Client {
 
 #[cfg(test)]
 mod tests {
+    use http::{Method, StatusCode};
+    use kernel::{Class, RealClock};
+    use parking_lot::Mutex;
+    use rstest::rstest;
+    use testkit::fault_proxy::{FaultProxy, Listen, Rule, Upstream};
+
     use super::*;
+    use crate::{Login, Renewal, Secret, Settings, Source};
+
+    const LOOKUP: &str = "/v1/auth/token/lookup-self";
+    const POLICY: &str = "/v1/sys/policies/acl/p";
+
+    /// How each call ended, as the client reports it.
+    #[derive(Default)]
+    struct Seen(Mutex<Vec<(&'static str, &'static str)>>);
+
+    impl Observer for Seen {
+        fn called(&self, operation: &'static str, status: &'static str) {
+            self.0.lock().push((operation, status));
+        }
+
+        fn logged_in(&self) {}
+    }
+
+    /// A client of a Vault that answers by `rules`, logged in with a token that lives for ever.
+    async fn client(
+        guard: Guard,
+        rules: impl IntoIterator<Item = Rule>,
+    ) -> (Client, Arc<Seen>, FaultProxy) {
+        testkit::install_crypto();
+        let nobody = Upstream {
+            url: "http://127.0.0.1:9".to_owned(),
+            ca_pem: None,
+        };
+        let vault = FaultProxy::start(nobody, Listen::Http).await.unwrap();
+        let alive = r#"{"data": {"ttl": 0}}"#;
+        vault.rule(
+            Rule::on(Method::GET, LOOKUP)
+                .times(1)
+                .status(StatusCode::OK, alive),
+        );
+        for rule in rules {
+            vault.rule(rule);
+        }
+        let config = Config {
+            fingerprint: String::new(),
+            settings: Settings::new(vault.url()),
+            login: Login::Token {
+                token: Source::given(Secret::new("t".to_owned())),
+            },
+            renewal: Renewal::Renew,
+        };
+        let seen = Arc::new(Seen::default());
+        let parts = Parts {
+            clock: Arc::new(RealClock::new()),
+            guards: vec![guard],
+            observer: seen.clone(),
+        };
+        let client = Client::new(config, parts).unwrap();
+        client.login().await.unwrap();
+        seen.0.lock().clear();
+        (client, seen, vault)
+    }
+
+    #[rstest]
+    #[case::is_reset(Rule::on(Method::GET, LOOKUP).reset())]
+    #[case::fails(Rule::on(Method::GET, LOOKUP).status(StatusCode::BAD_GATEWAY, ""))]
+    #[tokio::test]
+    async fn a_denial_stands_though_the_look_up_after_it(#[case] lookup: Rule) {
+        let denied = Rule::on(Method::PUT, POLICY).status(StatusCode::FORBIDDEN, "");
+        let (client, _, _vault) = client(Guard::always(), [lookup, denied]).await;
+        let error = client.write_policy("p", "").await.unwrap_err();
+        assert_eq!(error.class(), Class::Denied, "{error}");
+    }
+
+    #[rstest]
+    #[case::an_answer(Method::GET, StatusCode::OK, "success")]
+    #[case::nothing_is_there(Method::GET, StatusCode::NOT_FOUND, "success")]
+    #[case::nothing_is_left_to_delete(Method::DELETE, StatusCode::NOT_FOUND, "success")]
+    #[case::nothing_to_write_into(Method::PUT, StatusCode::NOT_FOUND, "failure")]
+    #[case::wrong(Method::PUT, StatusCode::BAD_REQUEST, "failure")]
+    #[case::broken(Method::GET, StatusCode::BAD_GATEWAY, "failure")]
+    #[tokio::test]
+    async fn a_call_is_a_success_or_a_failure(
+        #[case] method: Method,
+        #[case] status: StatusCode,
+        #[case] expected: &str,
+    ) {
+        let body = r#"{"data": {"policy": ""}}"#;
+        let rule = Rule::on(method.clone(), POLICY).status(status, body);
+        let (client, seen, _vault) = client(Guard::always(), [rule]).await;
+        match method {
+            Method::GET => drop(client.read_policy("p").await),
+            Method::PUT => drop(client.write_policy("p", "").await),
+            _ => drop(client.delete_policy("p").await),
+        }
+        let seen: Vec<_> = seen.0.lock().iter().map(|(_, status)| *status).collect();
+        assert_eq!(seen, [expected]);
+    }
+
+    #[tokio::test]
+    async fn a_call_that_we_refuse_ourselves_is_not_counted() {
+        let (client, seen, vault) = client(Guard::held(), []).await;
+        let error = client.write_policy("p", "").await.unwrap_err();
+        assert_eq!(error.class(), Class::Deposed);
+        assert_eq!(vault.count(Method::PUT, POLICY), 0);
+        assert!(seen.0.lock().is_empty());
+    }
 
     #[test]
     fn a_call_can_be_made_on_any_thread() {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kernel::{Guard, SharedClock};
+use reqwest::Method;
 use tokio::sync::SemaphorePermit;
 
 use crate::breaker::Breaker;
@@ -46,7 +47,7 @@ impl Connection {
         } = config;
         Ok(Self {
             fingerprint,
-            transport: Transport::new(settings.clone())?,
+            transport: Transport::new(settings.clone(), &around.guards)?,
             limiter: Limiter::new(settings.limits, around.clock.clone()),
             breaker: Breaker::default(),
             session: Session::default(),
@@ -75,8 +76,7 @@ impl Connection {
             call: call.name(),
             retry_after: Some(left),
         };
-        let slot = self.limiter.enter(worth, closed).await;
-        slot.map_err(|error| self.counted(call.operation, error))
+        self.limiter.enter(worth, closed).await
     }
 
     /// Makes a call for which there is a slot.
@@ -86,24 +86,28 @@ impl Connection {
         token: &Token,
         namespace: Option<&str>,
     ) -> Result<Answer, Error> {
-        self.asked(call.operation, self.ready())?;
-        if call.writes() {
-            let allowed = self.around.guards.iter().try_for_each(Guard::check);
-            self.asked(call.operation, allowed.map_err(Error::Deposed))?;
-        }
+        self.ready()?;
+        let guards = if call.writes() {
+            self.around.guards.as_slice()
+        } else {
+            &[]
+        };
+        guards.iter().try_for_each(Guard::check)?;
         let caller = Caller {
             token: Some(token.secret.expose()),
             namespace,
+            guards,
         };
         self.exchanged(call, caller).await
     }
 
     /// A call about the token itself: neither limited nor guarded, for all others hang on it.
     async fn own(&self, call: &Call, token: Option<&Secret>) -> Result<Answer, Error> {
-        self.asked(call.operation, self.ready())?;
+        self.ready()?;
         let caller = Caller {
             token: token.map(|token| token.expose().as_str()),
             namespace: self.settings.login_namespace(),
+            guards: &[],
         };
         self.exchanged(call, caller).await
     }
@@ -118,20 +122,30 @@ impl Connection {
 
     /// The call itself, with everyone told who counts on its outcome.
     async fn exchanged(&self, call: &Call, caller: Caller<'_>) -> Result<Answer, Error> {
+        let began = self.around.clock.elapsed();
         let sent = self.transport.send(call, caller).await;
+        let took = self.around.clock.elapsed().saturating_sub(began);
         self.heard(&sent);
         let token = caller.token.unwrap_or_default();
         let judged = sent.and_then(|answer| call.judged(answer, self.address(), token));
         match &judged {
-            Ok(_) | Err(Error::NotFound { .. }) => self.limiter.eased(),
+            Ok(_) | Err(Error::NotFound { .. }) => {
+                self.limiter.answered(self.around.clock.real(took));
+            }
             Err(Error::Throttled { retry_after, .. }) => self.limiter.throttled(*retry_after),
+            Err(Error::Failed { status: 500.., .. } | Error::NoAnswer { .. }) => {
+                self.limiter.strained();
+            }
             Err(_) => {}
         }
-        self.report(call.operation, judged.as_ref().err());
+        self.report(call, judged.as_ref().err());
         judged
     }
 
     fn heard(&self, sent: &Result<Answer, Error>) {
+        if matches!(sent, Err(Error::Deposed(_))) {
+            return; // nothing was sent
+        }
         match sent.as_ref().err().and_then(Error::silence) {
             Some(reason) => self.breaker.silent(self.around.clock.elapsed(), reason),
             None => self.breaker.answered(),
@@ -150,19 +164,18 @@ impl Connection {
         }
     }
 
-    /// Counts a refusal of our own; the call was not made.
-    fn asked(&self, operation: &'static str, allowed: Result<(), Error>) -> Result<(), Error> {
-        allowed.map_err(|error| self.counted(operation, error))
-    }
-
-    fn counted(&self, operation: &'static str, error: Error) -> Error {
-        self.report(operation, Some(&error));
-        error
-    }
-
-    pub(crate) fn report(&self, operation: &'static str, error: Option<&Error>) {
-        let status = error.map_or("success", |error| error.class().as_str());
-        self.around.observer.called(operation, status);
+    /// Counts a call that was made.
+    pub(crate) fn report(&self, call: &Call, error: Option<&Error>) {
+        let status = match error {
+            None => "success",
+            Some(Error::Deposed(_)) => return, // nothing was sent
+            // That nothing is there answers a read and a deletion.
+            Some(Error::NotFound { .. }) if !call.writes() || call.method == Method::DELETE => {
+                "success"
+            }
+            Some(_) => "failure",
+        };
+        self.around.observer.called(call.operation, status);
     }
 
     /// How many logins and renewals have ended by now; see [`Connection::token`].
@@ -321,13 +334,17 @@ impl Connection {
         Ok(Token::new(granted, self.login.method(), at, now))
     }
 
-    /// Whether Vault has forgotten `token`, which it just refused.
-    pub(crate) async fn is_dead(&self, token: &Token) -> Result<bool, Error> {
-        match self.own(&lookup_self()?, Some(&token.secret)).await {
-            Ok(_) => Ok(false),
-            Err(error) if says_dead(&error) => Ok(true),
-            Err(Error::Denied { .. }) => Ok(token.is_over(self.around.clock.elapsed())),
-            Err(error) => Err(error),
+    /// Whether Vault has forgotten `token`, which it just refused. A look-up that fails tells nothing
+    /// of the token: the refusal stands.
+    pub(crate) async fn is_dead(&self, token: &Token) -> bool {
+        let Ok(lookup) = lookup_self() else {
+            return false;
+        };
+        match self.own(&lookup, Some(&token.secret)).await {
+            Ok(_) => false,
+            Err(error) if says_dead(&error) => true,
+            Err(Error::Denied { .. }) => token.is_over(self.around.clock.elapsed()),
+            Err(_) => false,
         }
     }
 

@@ -159,7 +159,7 @@ impl Client {
             }) => Err(Error::Unreachable { address, reason }),
             Err(error) => Err(error),
         };
-        connection.report(call.operation, health.as_ref().err());
+        connection.report(&call, health.as_ref().err());
         health
     }
 }

@@ -1,5 +1,13 @@
 //! How fast and how much at once: a token bucket that slows down when Vault complains.
+//!
+//! | requests a second | rate |
+//! |---|---|
+//! | set | that; a 429 halves it, good answers restore it |
+//! | unset | from 100 up to 2,000 while answers are good; a 429, a 5xx, a lost answer or growing latency halves it |
 
+mod latency;
+
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use kernel::SharedClock;
@@ -7,11 +15,24 @@ use parking_lot::Mutex;
 use tokio::sync::{Mutex as Turn, Semaphore, SemaphorePermit};
 
 use crate::Limits;
+use latency::Latency;
 
-/// A success gives back this share of the full rate: a hundred of them undo a halving twice over.
+/// Of a set rate, a good answer gives back this share: a hundred of them undo a halving twice over.
 const RECOVERY: f64 = 0.01;
-/// However much Vault complains, this share of the full rate stays.
+/// Of a set rate, this share stays however much Vault complains.
 const FLOOR: f64 = 0.01;
+/// Bounds of a rate that nobody set: at the beginning, at most, and at least.
+const FIRST: f64 = 100.0;
+const MOST: f64 = 2_000.0;
+const LEAST: f64 = 10.0;
+/// A good answer adds so many calls a second to a rate that nobody set, until Vault first complains.
+const GROWTH: f64 = 4.0;
+/// The same after a complaint.
+const CAREFUL_GROWTH: f64 = 1.0;
+/// The rate is halved once in this time: later complaints are about calls made before that.
+const SETTLING: Duration = Duration::from_secs(1);
+/// When no call has got a slot for this long, Vault is not answering: callers stop queueing.
+const STALLED: Duration = Duration::from_secs(2);
 
 /// Rate and slots of one connection.
 #[derive(Debug)]
@@ -21,6 +42,10 @@ pub(crate) struct Limiter {
     /// Held by the one who waits for the bucket; the others queue behind, first come first served.
     turn: Turn<()>,
     slots: Semaphore,
+    /// How many calls have got a slot.
+    entered: AtomicU64,
+    /// See [`STALLED`].
+    stalled: Duration,
 }
 
 impl Limiter {
@@ -30,6 +55,8 @@ impl Limiter {
             bucket: Mutex::new(Bucket::new(limits, now)),
             turn: Turn::new(()),
             slots: Semaphore::new(limits.max_in_flight.max(1) as usize),
+            entered: AtomicU64::new(0),
+            stalled: STALLED,
             clock,
         }
     }
@@ -39,7 +66,7 @@ impl Limiter {
     /// # Errors
     /// What `worth` says when the turn comes: nobody stays in a queue that leads nowhere. While
     /// Vault has told us to stay away, `closed` of the time left: that is for the caller to wait
-    /// out.
+    /// out. The same when all slots belong to calls that Vault does not answer.
     pub(crate) async fn enter<E>(
         &self,
         worth: impl Fn() -> Result<(), E>,
@@ -56,13 +83,33 @@ impl Limiter {
                 }
             }
         }
-        let slot = self.slots.acquire().await;
-        Ok(slot.expect("the slots are never closed"))
+        let slot = self.slots.acquire();
+        tokio::pin!(slot);
+        loop {
+            let entered = self.entered.load(Ordering::Relaxed);
+            match tokio::time::timeout(self.stalled, &mut slot).await {
+                Ok(slot) => {
+                    self.entered.fetch_add(1, Ordering::Relaxed);
+                    return Ok(slot.expect("the slots are never closed"));
+                }
+                Err(_) if self.entered.load(Ordering::Relaxed) == entered => {
+                    return Err(closed(self.stalled));
+                }
+                Err(_) => {}
+            }
+        }
     }
 
-    /// Vault took a call.
-    pub(crate) fn eased(&self) {
-        self.bucket.lock().eased();
+    /// Vault answered a call well, after this long in real time.
+    pub(crate) fn answered(&self, took: Duration) {
+        let now = self.clock.elapsed();
+        self.bucket.lock().answered(now, took);
+    }
+
+    /// Vault failed, or gave no answer.
+    pub(crate) fn strained(&self) {
+        let now = self.clock.elapsed();
+        self.bucket.lock().strained(now);
     }
 
     /// Vault said: too many.
@@ -75,26 +122,43 @@ impl Limiter {
 /// The pure part: tokens drip in at `rate`, up to `burst`.
 #[derive(Debug)]
 struct Bucket {
-    full: f64,
+    least: f64,
+    most: f64,
+    /// What a good answer adds to the rate.
+    growth: f64,
+    /// Nobody set the rate: it follows how Vault answers.
+    adaptive: bool,
+    latency: Latency,
     burst: f64,
     rate: f64,
     tokens: f64,
     /// When the tokens were counted.
     at: Duration,
+    /// No complaint before this halves the rate.
+    settled_at: Duration,
     /// Vault wants no call before this.
     closed_until: Duration,
 }
 
 impl Bucket {
     fn new(limits: Limits, now: Duration) -> Self {
-        let full = f64::from(limits.requests_per_second.max(1));
+        let set = limits.requests_per_second.map(|set| f64::from(set.max(1)));
+        let (least, rate, most, growth) = match set {
+            Some(set) => (set * FLOOR, set, set, set * RECOVERY),
+            None => (LEAST, FIRST, MOST, GROWTH),
+        };
         let burst = f64::from(limits.burst.max(1));
         Self {
-            full,
+            least,
+            most,
+            growth,
+            adaptive: set.is_none(),
+            latency: Latency::default(),
             burst,
-            rate: full,
+            rate,
             tokens: burst,
             at: now,
+            settled_at: Duration::ZERO,
             closed_until: Duration::ZERO,
         }
     }
@@ -117,17 +181,38 @@ impl Bucket {
         Ok(Some(Duration::from_secs_f64(wait)))
     }
 
-    fn eased(&mut self) {
-        self.rate = self.full.mul_add(RECOVERY, self.rate).min(self.full);
+    fn answered(&mut self, now: Duration, took: Duration) {
+        if self.adaptive && self.latency.grows(took) {
+            self.halve(now);
+        } else {
+            self.rate = (self.rate + self.growth).min(self.most);
+        }
+    }
+
+    fn strained(&mut self, now: Duration) {
+        if self.adaptive {
+            self.halve(now);
+        }
     }
 
     fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
-        self.rate = (self.rate / 2.0).max(self.full * FLOOR);
+        self.halve(now);
         // What was saved up would only be refused.
         self.tokens = 0.0;
         self.at = now;
         let until = now.saturating_add(retry_after.unwrap_or_default());
         self.closed_until = self.closed_until.max(until);
+    }
+
+    fn halve(&mut self, now: Duration) {
+        if now < self.settled_at {
+            return;
+        }
+        self.settled_at = now + SETTLING;
+        self.rate = (self.rate / 2.0).max(self.least);
+        if self.adaptive {
+            self.growth = CAREFUL_GROWTH;
+        }
     }
 }
 
@@ -137,18 +222,55 @@ mod tests {
 
     use kernel::TestClock;
     use proptest::prelude::*;
+    use rstest::rstest;
 
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
+    const QUICK: Duration = Duration::from_millis(2);
+    const SLOW: Duration = Duration::from_secs(1);
+
+    /// What can happen to a bucket.
+    #[derive(Debug, Clone, Copy)]
+    enum Sign {
+        Good,
+        Slow,
+        Failure,
+        Throttled,
+        /// A second passes.
+        Second,
+    }
+
+    impl Sign {
+        fn apply(self, bucket: &mut Bucket, now: Duration) -> Duration {
+            match self {
+                Self::Good => bucket.answered(now, QUICK),
+                Self::Slow => bucket.answered(now, SLOW),
+                Self::Failure => bucket.strained(now),
+                Self::Throttled => bucket.throttled(now, None),
+                Self::Second => return now + SECOND,
+            }
+            now
+        }
+    }
 
     fn bucket(requests_per_second: u32, burst: u32) -> Bucket {
         let limits = Limits {
-            requests_per_second,
+            requests_per_second: Some(requests_per_second),
             burst,
             max_in_flight: 1,
         };
         Bucket::new(limits, Duration::ZERO)
+    }
+
+    fn sign() -> impl Strategy<Value = Sign> {
+        prop_oneof![
+            8 => Just(Sign::Good),
+            1 => Just(Sign::Slow),
+            1 => Just(Sign::Failure),
+            1 => Just(Sign::Throttled),
+            1 => Just(Sign::Second),
+        ]
     }
 
     fn taken(bucket: &mut Bucket, now: Duration) -> u32 {
@@ -172,10 +294,50 @@ mod tests {
         let mut bucket = bucket(100, 1);
         bucket.throttled(Duration::ZERO, None);
         assert!((bucket.rate - 50.0).abs() < 1e-9);
-        (0..25).for_each(|_| bucket.eased());
+        (0..25).for_each(|_| bucket.answered(Duration::ZERO, QUICK));
         assert!((bucket.rate - 75.0).abs() < 1e-9);
-        (0..1000).for_each(|_| bucket.eased());
+        (0..1000).for_each(|_| bucket.answered(Duration::ZERO, QUICK));
         assert!((bucket.rate - 100.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn a_set_rate_ignores_failures_and_latency() {
+        let mut bucket = bucket(100, 1);
+        bucket.answered(Duration::ZERO, QUICK);
+        (0..100).for_each(|_| bucket.answered(Duration::ZERO, SLOW));
+        bucket.strained(Duration::ZERO);
+        assert!((bucket.rate - 100.0).abs() < 1e-9);
+    }
+
+    fn adaptive() -> Bucket {
+        Bucket::new(Limits::default(), Duration::ZERO)
+    }
+
+    /// What Vault does to a rate of 100 that nobody set, and the rate after it.
+    #[rstest]
+    #[case::good_answers_raise_it(&[Sign::Good; 25], 200.0)]
+    #[case::never_above_the_most(&[Sign::Good; 1000], 2_000.0)]
+    #[case::throttling_halves_it(&[Sign::Throttled], 50.0)]
+    #[case::a_failure_halves_it(&[Sign::Failure], 50.0)]
+    #[case::one_halving_for_calls_of_one_time(&[Sign::Failure, Sign::Throttled, Sign::Failure], 50.0)]
+    #[case::a_later_failure_halves_again(&[Sign::Failure, Sign::Second, Sign::Failure], 25.0)]
+    #[case::slower_after_a_complaint(&[Sign::Failure, Sign::Good, Sign::Good], 52.0)]
+    fn an_unset_rate_follows_the_answers(#[case] signs: &[Sign], #[case] rate: f64) {
+        let mut bucket = adaptive();
+        let mut now = Duration::ZERO;
+        for sign in signs {
+            now = sign.apply(&mut bucket, now);
+        }
+        assert!((bucket.rate - rate).abs() < 1e-9, "{}", bucket.rate);
+    }
+
+    #[test]
+    fn growing_latency_halves_an_unset_rate() {
+        let mut bucket = adaptive();
+        (0..100).for_each(|_| bucket.answered(Duration::ZERO, QUICK));
+        let before = bucket.rate;
+        (0..100).for_each(|_| bucket.answered(Duration::ZERO, SLOW));
+        assert!(bucket.rate < before, "{} of {before}", bucket.rate);
     }
 
     #[test]
@@ -208,6 +370,16 @@ mod tests {
             (0..complaints).for_each(|_| bucket.throttled(Duration::ZERO, None));
             prop_assert!(bucket.rate >= 1.0);
         }
+
+        #[test]
+        fn an_unset_rate_stays_within_its_bounds(signs in prop::collection::vec(sign(), 0..3000)) {
+            let mut bucket = adaptive();
+            let mut now = Duration::ZERO;
+            for sign in signs {
+                now = sign.apply(&mut bucket, now);
+                prop_assert!((LEAST..=MOST).contains(&bucket.rate), "{}", bucket.rate);
+            }
+        }
     }
 
     #[tokio::test]
@@ -229,5 +401,20 @@ mod tests {
         assert!(waits);
         drop(first);
         assert!(second.await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn nobody_queues_behind_calls_that_get_no_answer() {
+        let limits = Limits {
+            max_in_flight: 1,
+            ..Limits::default()
+        };
+        let mut limiter = Limiter::new(limits, Arc::new(TestClock::new()));
+        limiter.stalled = Duration::from_millis(20);
+        let enter = || limiter.enter(|| Ok(()), |left| left);
+        let first = enter().await.unwrap();
+        assert_eq!(enter().await.err(), Some(limiter.stalled));
+        drop(first);
+        assert!(enter().await.is_ok());
     }
 }

@@ -1,8 +1,9 @@
 //! Who counts.
 
-/// Told of every call, for metrics.
+/// Told of every call that was made, for metrics.
 pub trait Observer: Send + Sync {
-    /// A call of this `operation` ended: `success`, or the class of its error.
+    /// A call of this `operation` ended: `success` or `failure`. That nothing is there is a success
+    /// of a read or a deletion. Calls that we refused ourselves are not told.
     fn called(&self, operation: &'static str, status: &'static str);
 
     /// A login succeeded. The use of a static token is none.

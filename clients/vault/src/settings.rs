@@ -82,8 +82,8 @@ pub struct Tls {
 /// How much we ask of the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls a second, in the long run.
-    pub requests_per_second: u32,
+    /// Calls a second, in the long run; unset, from 100 up to 2,000 as Vault's answers allow.
+    pub requests_per_second: Option<u32>,
     /// Calls that may follow one another at once after a quiet time.
     pub burst: u32,
     /// Calls under way at the same time.
@@ -93,7 +93,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            requests_per_second: 100,
+            requests_per_second: None,
             burst: 200,
             max_in_flight: 16,
         }

@@ -4,7 +4,7 @@ use std::error::Error as _;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use kernel::redact;
+use kernel::{Guard, GuardedBody, redact, tcp, write_timeout};
 use reqwest::dns::{Addrs, Name, Resolve, Resolving};
 use reqwest::header::{CONTENT_TYPE, HOST, LOCATION, RETRY_AFTER};
 use reqwest::{Certificate, Identity, Method, Url, redirect};
@@ -34,6 +34,8 @@ pub(crate) struct Answer {
 pub(crate) struct Caller<'a> {
     pub(crate) token: Option<&'a str>,
     pub(crate) namespace: Option<&'a str>,
+    /// Must be open when the request leaves; empty for reads.
+    pub(crate) guards: &'a [Guard],
 }
 
 /// One server, as the settings describe it.
@@ -41,11 +43,13 @@ pub(crate) struct Caller<'a> {
 pub(crate) struct Transport {
     settings: Settings,
     address: Url,
+    user_timeout: Duration,
     http: reqwest::Client,
 }
 
 impl Transport {
-    pub(crate) fn new(settings: Settings) -> Result<Self, Error> {
+    /// `guards` are those of later writes: their margin bounds how long sent bytes stay in flight.
+    pub(crate) fn new(settings: Settings, guards: &[Guard]) -> Result<Self, Error> {
         let wrong = |wrong: String| Error::Settings {
             address: settings.address.clone(),
             wrong,
@@ -59,10 +63,12 @@ impl Transport {
         {
             return Err(wrong(format!("{name:?} is no DNS name to ask for")));
         }
-        let http = http_client(&settings, &address).map_err(wrong)?;
+        let user_timeout = tcp::user_timeout(guards);
+        let http = http_client(&settings, &address, user_timeout).map_err(wrong)?;
         Ok(Self {
             settings,
             address,
+            user_timeout,
             http,
         })
     }
@@ -96,7 +102,7 @@ impl Transport {
             return Ok(self.http.clone());
         }
         // Ours looks for the name at one host only.
-        http_client(&self.settings, url).map_err(|wrong| Error::Settings {
+        http_client(&self.settings, url, self.user_timeout).map_err(|wrong| Error::Settings {
             address: url.to_string(),
             wrong,
         })
@@ -123,8 +129,19 @@ impl Transport {
         if let Some(namespace) = caller.namespace {
             request = request.header("X-Vault-Namespace", namespace);
         }
-        if let Some(body) = &call.body {
-            request = request.body(body.to_string());
+        if caller.guards.is_empty() {
+            request = match &call.body {
+                Some(body) => request.body(body.to_string()),
+                None => request,
+            };
+        } else {
+            let body = call.body.as_ref().map(ToString::to_string);
+            let body = GuardedBody::new(body.unwrap_or_default(), caller.guards.to_vec());
+            request = request
+                .body(reqwest::Body::wrap(body))
+                .timeout(write_timeout(self.settings.timeout, caller.guards));
+        }
+        if call.body.is_some() {
             let kind = if call.method == Method::PATCH {
                 "application/merge-patch+json"
             } else {
@@ -197,6 +214,9 @@ impl Transport {
     }
 
     fn silence(&self, call: &Call, caller: Caller<'_>, error: reqwest::Error) -> Error {
+        if let Some(deposed) = GuardedBody::refused(&error) {
+            return Error::Deposed(deposed);
+        }
         if error.is_builder() {
             return Error::Invalid {
                 call: call.name(),
@@ -230,7 +250,11 @@ fn is_plain(url: &Url) -> bool {
 }
 
 /// A client that reads nothing from the environment and trusts only what the settings say.
-fn http_client(settings: &Settings, url: &Url) -> Result<reqwest::Client, String> {
+fn http_client(
+    settings: &Settings,
+    url: &Url,
+    user_timeout: Duration,
+) -> Result<reqwest::Client, String> {
     let Tls {
         skip_verify,
         ca_pem,
@@ -245,8 +269,15 @@ fn http_client(settings: &Settings, url: &Url) -> Result<reqwest::Client, String
         .timeout(settings.timeout)
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout))
         .pool_idle_timeout(IDLE)
+        .tcp_keepalive(tcp::KEEPALIVE)
+        .tcp_keepalive_interval(tcp::KEEPALIVE_INTERVAL)
+        .tcp_keepalive_retries(tcp::KEEPALIVE_RETRIES)
         .pool_max_idle_per_host(settings.limits.max_in_flight as usize)
         .tls_danger_accept_invalid_certs(*skip_verify);
+    #[cfg(target_os = "linux")]
+    {
+        builder = builder.tcp_user_timeout(user_timeout);
+    }
     if let Some(pem) = ca_pem {
         let authorities = Certificate::from_pem_bundle(pem.as_bytes())
             .ok()
@@ -364,7 +395,9 @@ mod tests {
     #[case::with_a_user("https://user@vault:8200")]
     #[case::with_a_query("https://vault:8200/?x=1")]
     fn an_address_that_is_none_is_refused(#[case] address: &str) {
-        let error = Transport::new(settings(address)).unwrap_err().to_string();
+        let error = Transport::new(settings(address), &[])
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("must look like"), "{error}");
     }
 
@@ -372,7 +405,7 @@ mod tests {
     fn a_name_to_ask_for_is_a_dns_name() {
         let mut settings = settings("https://vault:8200");
         settings.tls.server_name = Some("10.0.0.1".to_owned());
-        let error = Transport::new(settings).unwrap_err().to_string();
+        let error = Transport::new(settings, &[]).unwrap_err().to_string();
         assert!(error.contains("no DNS name"), "{error}");
     }
 
@@ -380,7 +413,7 @@ mod tests {
     fn half_a_client_certificate_is_refused() {
         let mut settings = settings("https://vault:8200");
         settings.tls.client_cert_pem = Some("x".to_owned().into());
-        let error = Transport::new(settings).unwrap_err().to_string();
+        let error = Transport::new(settings, &[]).unwrap_err().to_string();
         assert!(error.contains("needs its key"), "{error}");
     }
 
@@ -388,7 +421,7 @@ mod tests {
     fn a_ca_that_is_no_certificate_is_refused() {
         let mut settings = settings("https://vault:8200");
         settings.tls.ca_pem = Some("hello".to_owned());
-        let error = Transport::new(settings).unwrap_err().to_string();
+        let error = Transport::new(settings, &[]).unwrap_err().to_string();
         assert!(error.contains("no PEM certificate"), "{error}");
     }
 

@@ -1,6 +1,7 @@
 //! Server-side apply that looks first: an object that is as desired costs no request.
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use http::{Request, header};
@@ -14,8 +15,11 @@ use crate::patch::{self, Form};
 use crate::stored::{Projection, Stored};
 use crate::{ApiError, Classified, Kind};
 
-/// Objects remembered that the server writes differently from how we say it.
-const REMEMBERED: usize = 10_000;
+/// Objects remembered that the server writes differently from how we say it; about 5 MB.
+const REMEMBERED: usize = 100_000;
+
+/// No object ever has this version: a write bound to it only succeeds if there is none.
+const NO_VERSION: &str = "1";
 
 /// What an apply did.
 #[derive(Debug, Clone, PartialEq)]
@@ -24,6 +28,55 @@ pub enum Applied {
     Unchanged,
     /// It is now as desired; this is how the server has it.
     Written(Value),
+}
+
+/// What goes with an object that is deleted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Propagation {
+    /// What it owns goes after it.
+    #[default]
+    Background,
+    /// What it owns goes before it.
+    Foreground,
+    /// What it owns stays.
+    Orphan,
+}
+
+/// Which object is deleted, and how.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Deletion<'a> {
+    /// The object's UID: a namesake is left alone.
+    pub uid: &'a str,
+    /// Only this version of it, if given.
+    pub version: Option<u64>,
+    /// What happens to the objects it owns.
+    pub propagation: Propagation,
+    /// Seconds it has to end, where the kind's default does not fit.
+    pub grace_seconds: Option<u32>,
+}
+
+impl Deletion<'_> {
+    fn options(&self, dry_run: bool) -> Value {
+        let propagation = match self.propagation {
+            Propagation::Background => "Background",
+            Propagation::Foreground => "Foreground",
+            Propagation::Orphan => "Orphan",
+        };
+        let mut options = json!({
+            "preconditions": {"uid": self.uid},
+            "propagationPolicy": propagation,
+        });
+        if let Some(version) = self.version {
+            options["preconditions"]["resourceVersion"] = json!(version.to_string());
+        }
+        if let Some(seconds) = self.grace_seconds {
+            options["gracePeriodSeconds"] = json!(seconds);
+        }
+        if dry_run {
+            options["dryRun"] = json!(["All"]);
+        }
+        options
+    }
 }
 
 /// Makes objects in this cluster be as desired, under one field manager.
@@ -35,8 +88,8 @@ pub struct Applier {
     client: Client,
     manager: String,
     dry_run: bool,
-    /// UID to (hash, version): the server has our words for this version, if in another form.
-    known: Arc<Mutex<HashMap<String, (String, String)>>>,
+    /// By UID, a version that is as desired though its text differs.
+    accepted: Arc<Mutex<HashMap<u64, Accepted>>>,
 }
 
 impl Applier {
@@ -46,7 +99,7 @@ impl Applier {
             client,
             manager: manager.into(),
             dry_run: false,
-            known: Arc::default(),
+            accepted: Arc::default(),
         }
     }
 
@@ -61,9 +114,11 @@ impl Applier {
 
     /// Makes the object be as `desired` says. `live` is how it is, from the cache, if it is there.
     ///
-    /// Fields that others own stay; fields we applied before and no longer desire go.
+    /// Fields that others own stay; fields we applied before and no longer desire go. The write is
+    /// bound to what `live` says: to that object's UID or, without one, to there being no object.
     /// # Errors
-    /// `Conflict` names the field manager that owns a field we would set.
+    /// `Conflict` names the field manager that owns a field we would set. `Stale` if there is another
+    /// object than `live`. `Invalid`, with nothing sent, if `desired` has no usable metadata.
     pub async fn apply(
         &self,
         kind: &Kind,
@@ -100,11 +155,24 @@ impl Applier {
 
     /// Deletes this very object: a namesake made since is left alone. Gone already is fine.
     pub async fn delete(&self, kind: &Kind, key: &ObjectKey, uid: &str) -> Result<(), ApiError> {
+        let deletion = Deletion {
+            uid,
+            ..Deletion::default()
+        };
+        self.delete_with(kind, key, &deletion).await
+    }
+
+    /// The same, with a say in what goes with it and which version may go.
+    /// # Errors
+    /// `Stale` if a version is given and the object, or a namesake, has another.
+    pub async fn delete_with(
+        &self,
+        kind: &Kind,
+        key: &ObjectKey,
+        deletion: &Deletion<'_>,
+    ) -> Result<(), ApiError> {
         let what = format!("delete {} {key}", kind.kind);
-        let mut options = json!({"preconditions": {"uid": uid}, "propagationPolicy": "Background"});
-        if self.dry_run {
-            options["dryRun"] = json!(["All"]);
-        }
+        let options = deletion.options(self.dry_run);
         let request = Request::delete(kind.path(key))
             .header(header::CONTENT_TYPE, "application/json")
             .body(options.to_string().into_bytes())
@@ -112,16 +180,20 @@ impl Applier {
                 what: what.clone(),
                 message: error.to_string(),
             })?;
-        match self.client.request_text(request).await {
-            Ok(_) => Ok(()),
-            Err(error) => match ApiError::classify(what, error) {
-                error if matches!(error.class(), Class::NotFound | Class::Stale) => Ok(()),
-                error => Err(error),
-            },
+        let Err(error) = self.client.request_text(request).await else {
+            return Ok(());
+        };
+        let error = ApiError::classify(what, error);
+        match error.class() {
+            Class::NotFound => Ok(()),
+            Class::Stale if deletion.version.is_none() => Ok(()), // a namesake
+            _ => Err(error),
         }
     }
 
     /// Deletes the objects of `kind` that carry `labels` and are not among `keep`; answers which.
+    /// # Errors
+    /// `Invalid`, with nothing sent, if `labels` is empty: it would select every object.
     pub async fn prune(
         &self,
         kind: &Kind,
@@ -130,6 +202,10 @@ impl Applier {
         keep: &BTreeSet<ObjectKey>,
     ) -> Result<Vec<ObjectKey>, ApiError> {
         let what = format!("list {} labelled {labels}", kind.kind);
+        if labels.trim().is_empty() {
+            let message = "pruning needs a label selector".to_owned();
+            return Err(ApiError::Refused { what, message });
+        }
         let selector = crate::hub::encoded(labels);
         let path = format!("{}?labelSelector={selector}", kind.collection(namespace));
         let request = Request::get(path)
@@ -168,28 +244,30 @@ impl Applier {
         live: Option<&Value>,
         force: bool,
     ) -> Result<Applied, ApiError> {
+        let key = key_of(&desired);
+        let what = format!("apply {} {key}", kind.kind);
         let hash = hash(&desired);
-        desired["apiVersion"] = json!(kind.api_version());
-        desired["kind"] = json!(kind.kind);
-        desired["metadata"]["annotations"][APPLIED] = json!(hash);
+        if let Err(message) = complete(&mut desired, kind, &hash) {
+            return Err(ApiError::Refused { what, message });
+        }
         if live.is_some_and(|live| self.is_as_desired(live, &desired, &hash)) {
             return Ok(Applied::Unchanged);
         }
-        let key = key_of(&desired);
         let dry = if self.dry_run { "&dryRun=All" } else { "" };
         let path = format!(
             "{}?fieldManager={}&force={force}{dry}",
             kind.path(&key),
             self.manager
         );
-        let what = format!("apply {} {key}", kind.kind);
-        let text = patch::patch(&self.client, &path, what.clone(), Form::Apply, &desired).await?;
+        let body = bound(desired.clone(), live);
+        let text = patch::patch(&self.client, &path, what.clone(), Form::Apply, &body).await?;
         let written = parse(what, &text)?;
         if is_all_by(&written, &self.manager) {
             crate::echo::wrote(&written);
         }
-        if !contains(&written, &desired) {
-            self.remember(&written, hash);
+        // A cache may show it without managedFields, so list types do not count here.
+        if !contains(&written, &desired, &Value::Null) {
+            self.accept(&written, &hash);
         }
         Ok(Applied::Written(written))
     }
@@ -199,28 +277,104 @@ impl Applier {
         if live["metadata"]["annotations"][APPLIED] != hash {
             return false;
         }
-        contains(live, desired) || {
-            let metadata = &live["metadata"];
-            let known = self.known.lock();
-            known
-                .get(metadata["uid"].as_str().unwrap_or_default())
-                .is_some_and(|(of, version)| of == hash && metadata["resourceVersion"] == **version)
+        self.contains(live, desired) || {
+            let Some((uid, accepted)) = Accepted::of(live, hash) else {
+                return false;
+            };
+            self.accepted.lock().get(&uid) == Some(&accepted)
         }
     }
 
-    fn remember(&self, written: &Value, hash: String) {
-        let text = |field: &str| {
-            written["metadata"][field]
-                .as_str()
-                .unwrap_or_default()
-                .to_owned()
-        };
-        let mut known = self.known.lock();
-        if known.len() >= REMEMBERED {
-            known.clear();
-        }
-        known.insert(text("uid"), (hash, text("resourceVersion")));
+    /// Whether `live` has every field of `desired`, by the list types our own entry of its
+    /// managedFields shows.
+    fn contains(&self, live: &Value, desired: &Value) -> bool {
+        let entries = live["metadata"]["managedFields"].as_array();
+        let ours = entries.into_iter().flatten().find(|entry| {
+            entry["manager"] == *self.manager
+                && entry["operation"] == "Apply"
+                && entry["subresource"].is_null()
+        });
+        contains(
+            live,
+            desired,
+            ours.map_or(&Value::Null, |entry| &entry["fieldsV1"]),
+        )
     }
+
+    fn accept(&self, written: &Value, hash: &str) {
+        let Some((uid, accepted)) = Accepted::of(written, hash) else {
+            return;
+        };
+        let mut all = self.accepted.lock();
+        if all.len() >= REMEMBERED && !all.contains_key(&uid) {
+            // Any one goes: it costs that object a write at its next look, and no other.
+            let evicted = all.keys().next().copied();
+            evicted.and_then(|evicted| all.remove(&evicted));
+        }
+        all.insert(uid, accepted);
+    }
+}
+
+/// A version of an object that the server made from a desired state, as hashes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Accepted {
+    desired: u64,
+    version: u64,
+}
+
+impl Accepted {
+    /// The hash of the object's UID, and what was accepted.
+    fn of(object: &Value, hash: &str) -> Option<(u64, Self)> {
+        let metadata = &object["metadata"];
+        let accepted = Self {
+            desired: number(hash),
+            version: number(metadata["resourceVersion"].as_str()?),
+        };
+        Some((number(metadata["uid"].as_str()?), accepted))
+    }
+}
+
+fn number(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    text.hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Adds what every applied object carries. Fails if `desired` is not formed as an object.
+fn complete(desired: &mut Value, kind: &Kind, hash: &str) -> Result<(), String> {
+    let Some(object) = desired.as_object_mut() else {
+        return Err("the desired object is not a map".to_owned());
+    };
+    object.insert("apiVersion".to_owned(), json!(kind.api_version()));
+    object.insert("kind".to_owned(), json!(kind.kind));
+    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
+        return Err("metadata is not a map".to_owned());
+    };
+    let name = metadata.get("name").and_then(Value::as_str);
+    if name.unwrap_or_default().is_empty() {
+        return Err("metadata.name is missing".to_owned());
+    }
+    let annotations = metadata.entry("annotations").or_insert(Value::Null);
+    if annotations.is_null() {
+        *annotations = json!({});
+    }
+    let Some(annotations) = annotations.as_object_mut() else {
+        return Err("metadata.annotations is not a map".to_owned());
+    };
+    annotations.insert(APPLIED.to_owned(), json!(hash));
+    Ok(())
+}
+
+/// `desired`, such that the server refuses it unless the object is still the one that `live` is.
+fn bound(mut desired: Value, live: Option<&Value>) -> Value {
+    match live {
+        Some(live) if live["metadata"]["uid"].is_string() => {
+            desired["metadata"]["uid"] = live["metadata"]["uid"].clone();
+        }
+        Some(_) => {}
+        None => desired["metadata"]["resourceVersion"] = json!(NO_VERSION),
+    }
+    desired
 }
 
 fn parse(what: String, text: &str) -> Result<Value, ApiError> {
@@ -254,36 +408,73 @@ fn hash(desired: &Value) -> String {
         .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// Whether `live` has every field of `desired`. Lists of named entries are matched by name, as the
-/// server merges them; other lists must be equal.
-fn contains(live: &Value, desired: &Value) -> bool {
+/// Whether `live` has every field of `desired`. `fields` is what we own there, as managedFields has
+/// it: a list whose entries we own by key or value may have entries of others; any other list must
+/// be equal.
+fn contains(live: &Value, desired: &Value, fields: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => {
             desired.iter().all(|(field, want)| match live.get(field) {
-                Some(have) => contains(have, want),
+                Some(have) => contains(have, want, &fields[format!("f:{field}")]),
                 None => want.is_null() || want.as_object().is_some_and(serde_json::Map::is_empty),
             })
         }
-        (Value::Array(live), Value::Array(desired))
-            if !desired.is_empty() && desired.iter().all(|entry| entry["name"].is_string()) =>
-        {
-            desired.iter().all(|want| {
-                live.iter()
-                    .any(|have| have["name"] == want["name"] && contains(have, want))
-            })
-        }
         (Value::Array(live), Value::Array(desired)) => {
-            live.len() == desired.len()
-                && live
-                    .iter()
-                    .zip(desired)
-                    .all(|(have, want)| contains(have, want))
+            let keys = entry_keys(fields);
+            if keys.is_empty() {
+                let mut pairs = live.iter().zip(desired);
+                return live.len() == desired.len()
+                    && pairs.all(|(have, want)| contains(have, want, &Value::Null));
+            }
+            desired.iter().all(|want| {
+                keys.iter().any(|(key, of)| {
+                    key.is_of(want)
+                        && live
+                            .iter()
+                            .any(|have| key.is_of(have) && contains(have, want, of))
+                })
+            })
         }
         (Value::Number(live), Value::Number(desired)) => {
             live == desired || live.as_f64() == desired.as_f64()
         }
         (live, desired) => live == desired,
     }
+}
+
+/// How managedFields names one entry of a list.
+enum EntryKey {
+    /// `k:`: these fields of the entry.
+    Fields(Value),
+    /// `v:`: the entry itself.
+    Value(Value),
+}
+
+impl EntryKey {
+    fn is_of(&self, entry: &Value) -> bool {
+        match self {
+            // A key field that was left out has the default the server filled in.
+            Self::Fields(key) => key.as_object().is_some_and(|key| {
+                let has = |(field, value)| entry.get(field).is_none_or(|has| has == value);
+                entry.is_object() && key.iter().all(has)
+            }),
+            Self::Value(value) => entry == value,
+        }
+    }
+}
+
+/// The entries of a list that `fields` names, with what we own of each.
+fn entry_keys(fields: &Value) -> Vec<(EntryKey, &Value)> {
+    let named = fields.as_object().into_iter().flatten();
+    let keys = named.filter_map(|(name, of)| {
+        let key = match name.split_at_checked(2)? {
+            ("k:", key) => EntryKey::Fields(serde_json::from_str(key).ok()?),
+            ("v:", value) => EntryKey::Value(serde_json::from_str(value).ok()?),
+            _ => return None,
+        };
+        Some((key, of))
+    });
+    keys.collect()
 }
 
 #[cfg(test)]
@@ -297,12 +488,113 @@ mod tests {
     #[case::a_missing_field(json!({}), json!({"a": 1}), false)]
     #[case::another_value(json!({"a": {"b": 2}}), json!({"a": {"b": 1}}), false)]
     #[case::an_empty_map_is_dropped_by_the_server(json!({}), json!({"a": {}}), true)]
-    #[case::named_entries_merge(json!([{"name": "x", "v": 1}, {"name": "y"}]), json!([{"name": "y"}]), true)]
+    #[case::a_list_of_unknown_type_is_whole(json!([{"name": "x"}, {"name": "y"}]), json!([{"name": "y"}]), false)]
     #[case::plain_lists_are_whole(json!([1, 2]), json!([1]), false)]
     #[case::an_empty_list_is_empty(json!([{"name": "x"}]), json!([]), false)]
     #[case::numbers_are_values(json!(1.0), json!(1), true)]
     fn live_contains_desired(#[case] live: Value, #[case] desired: Value, #[case] expected: bool) {
-        assert_eq!(contains(&live, &desired), expected);
+        assert_eq!(contains(&live, &desired, &Value::Null), expected);
+    }
+
+    #[rstest]
+    #[case::named_entries_merge(json!([{"name": "x", "v": 1}, {"name": "y"}]), json!([{"name": "y"}]), true)]
+    #[case::in_any_order(json!([{"name": "y"}, {"name": "x"}]), json!([{"name": "x"}, {"name": "y"}]), true)]
+    #[case::an_entry_is_missing(json!([{"name": "x"}]), json!([{"name": "y"}]), false)]
+    #[case::an_entry_differs(json!([{"name": "y", "v": 2}]), json!([{"name": "y", "v": 1}]), false)]
+    #[case::an_entry_we_did_not_own(json!([{"name": "z"}]), json!([{"name": "z"}]), false)]
+    fn entries_owned_by_key_are_compared_by_key(
+        #[case] live: Value,
+        #[case] desired: Value,
+        #[case] expected: bool,
+    ) {
+        let fields = json!({
+            r#"k:{"name":"x"}"#: {".": {}, "f:name": {}},
+            r#"k:{"name":"y"}"#: {".": {}, "f:name": {}, "f:v": {}},
+        });
+        assert_eq!(contains(&live, &desired, &fields), expected);
+    }
+
+    #[rstest]
+    #[case::theirs_beside_ours(json!(["theirs", "ours"]), json!(["ours"]), true)]
+    #[case::ours_is_missing(json!(["theirs"]), json!(["ours"]), false)]
+    fn a_set_may_have_values_of_others(
+        #[case] live: Value,
+        #[case] desired: Value,
+        #[case] expected: bool,
+    ) {
+        let fields = json!({r#"v:"ours""#: {}});
+        assert_eq!(contains(&live, &desired, &fields), expected);
+    }
+
+    #[rstest]
+    #[case::an_extra_entry(json!([{"name": "x"}, {"name": "y"}]), false)]
+    #[case::another_order(json!([{"name": "y"}, {"name": "x"}]), false)]
+    #[case::as_desired(json!([{"name": "x"}]), true)]
+    fn an_atomic_list_of_named_entries_is_whole(#[case] live: Value, #[case] expected: bool) {
+        let fields = json!({"f:list": {}});
+        let (live, desired) = (json!({"list": live}), json!({"list": [{"name": "x"}]}));
+        assert_eq!(contains(&live, &desired, &fields), expected);
+    }
+
+    #[rstest]
+    #[case::not_a_map(json!("text"))]
+    #[case::no_metadata(json!({}))]
+    #[case::metadata_is_text(json!({"metadata": "text"}))]
+    #[case::no_name(json!({"metadata": {}}))]
+    #[case::annotations_are_text(json!({"metadata": {"name": "n", "annotations": "text"}}))]
+    fn a_malformed_object_is_refused(#[case] mut desired: Value) {
+        let kind = Kind::of::<k8s_openapi::api::core::v1::ConfigMap>();
+        assert!(complete(&mut desired, &kind, "hash").is_err());
+    }
+
+    #[test]
+    fn a_write_is_bound_to_the_object_it_was_decided_on() {
+        let live = json!({"metadata": {"uid": "u", "resourceVersion": "7"}});
+        let desired = json!({"metadata": {"name": "n"}});
+        let onto = bound(desired.clone(), Some(&live));
+        assert_eq!(onto, json!({"metadata": {"name": "n", "uid": "u"}}));
+        let create = bound(desired, None);
+        assert_eq!(create["metadata"]["resourceVersion"], NO_VERSION);
+    }
+
+    #[tokio::test]
+    async fn one_accepted_object_too_many_costs_one_other() {
+        let client = Client::new(
+            tower::service_fn(|_: Request<kube::client::Body>| async {
+                Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
+            }),
+            "a",
+        );
+        let applier = Applier::new(client, "us");
+        let object = |n: usize| json!({"metadata": {"uid": n.to_string(), "resourceVersion": "1"}});
+        for n in 0..=REMEMBERED {
+            applier.accept(&object(n), "hash");
+        }
+        assert_eq!(applier.accepted.lock().len(), REMEMBERED);
+    }
+
+    #[test]
+    fn a_deletion_says_what_it_is_bound_to() {
+        let deletion = Deletion {
+            uid: "u",
+            version: Some(7),
+            propagation: Propagation::Orphan,
+            grace_seconds: Some(0),
+        };
+        assert_eq!(
+            deletion.options(false),
+            json!({"preconditions": {"uid": "u", "resourceVersion": "7"},
+                "propagationPolicy": "Orphan", "gracePeriodSeconds": 0})
+        );
+        let plain = Deletion {
+            uid: "u",
+            ..Deletion::default()
+        };
+        assert_eq!(
+            plain.options(true),
+            json!({"preconditions": {"uid": "u"}, "propagationPolicy": "Background",
+                "dryRun": ["All"]})
+        );
     }
 
     #[test]

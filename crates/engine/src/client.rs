@@ -8,7 +8,7 @@ use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, header};
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
-use kernel::Guard;
+use kernel::{Guard, GuardedBody, tcp, write_timeout};
 use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use prometheus_client::metrics::gauge::Gauge;
@@ -16,7 +16,6 @@ use tokio::sync::Semaphore;
 use tower::buffer::Buffer;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
-use crate::GuardedBody;
 use crate::metrics::{ApiCall, Metrics};
 
 /// Calls that hang longer are given up; watches only until their answer begins.
@@ -33,8 +32,9 @@ type Wire = Buffer<Request<Body>, BoxFuture<'static, Result<Response<Body>, BoxE
 /// Makes clients for features, all on one connection pool and under one bound.
 #[derive(Clone)]
 pub struct Clients {
+    config: Config,
+    user_timeout: Duration,
     wire: Wire,
-    namespace: String,
     in_flight: Arc<Semaphore>,
     metrics: Metrics,
 }
@@ -46,28 +46,22 @@ impl Clients {
         max_in_flight: usize,
         metrics: Metrics,
     ) -> Result<Self, kube::Error> {
-        // Not kube's own stack: its body cannot be guarded, its retry holds a slot for minutes.
-        let mut http = HttpConnector::new();
-        http.enforce_http(false);
-        http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        let https = config.rustls_https_connector_with_connector(http)?;
-        let pool = legacy::Client::builder(TokioExecutor::new()).build(https);
-        let service = ServiceBuilder::new()
-            .layer(config.base_uri_layer())
-            .option_layer(config.auth_layer()?)
-            .layer(config.extra_headers_layer()?)
-            .map_request(bound)
-            .map_err(BoxError::from)
-            .service(pool);
-        let service = Client::new(service, config.default_namespace.clone());
-        let namespace = config.default_namespace;
-        let service = tower::service_fn(move |request| {
-            let client = service.clone();
-            async move { client.send(request).await.map_err(BoxError::from) }
-        });
+        Self::led_by(&[], config, max_in_flight, metrics)
+    }
+
+    /// The same, where writes are made under `guards`: bytes that the server does not acknowledge
+    /// are given up before another process may write.
+    pub fn led_by(
+        guards: &[Guard],
+        config: Config,
+        max_in_flight: usize,
+        metrics: Metrics,
+    ) -> Result<Self, kube::Error> {
+        let user_timeout = tcp::user_timeout(guards);
         Ok(Self {
-            wire: Buffer::new(service.boxed(), 1024),
-            namespace,
+            wire: wire(&config, user_timeout, usize::MAX)?,
+            config,
+            user_timeout,
             in_flight: Arc::new(Semaphore::new(max_in_flight)),
             metrics,
         })
@@ -83,22 +77,55 @@ impl Clients {
             in_flight: self.in_flight.clone(),
             metrics: self.metrics.clone(),
         });
-        Client::new(layer.layer(self.wire.clone()), self.namespace.clone())
+        let namespace = self.config.default_namespace.clone();
+        Client::new(layer.layer(self.wire.clone()), namespace)
     }
 
-    /// A client whose calls never wait for others': the Lease must be renewed whatever goes on.
-    pub fn reserved(&self, purpose: &str, guards: Vec<Guard>) -> Client {
+    /// A client whose calls never wait for others', on connections of its own: the Lease must be
+    /// renewed whatever goes on. Its connections live in the runtime that this is called in.
+    pub fn reserved(&self, purpose: &str, guards: Vec<Guard>) -> Result<Client, kube::Error> {
         let own = Self {
+            wire: wire(&self.config, self.user_timeout, 1)?,
             in_flight: Arc::new(Semaphore::new(RESERVED)),
             ..self.clone()
         };
-        own.client(purpose, guards)
+        Ok(own.client(purpose, guards))
     }
 
     /// A client for what every replica does: watches, leases, reviews.
     pub fn unguarded(&self, purpose: &str) -> Client {
         self.client(purpose, Vec::new())
     }
+}
+
+/// A pool of connections to the cluster of `config`.
+fn wire(config: &Config, user_timeout: Duration, max_idle: usize) -> Result<Wire, kube::Error> {
+    // Not kube's own stack: its body cannot be guarded, its retry holds a slot for minutes.
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    http.set_keepalive(Some(tcp::KEEPALIVE));
+    http.set_keepalive_interval(Some(tcp::KEEPALIVE_INTERVAL));
+    http.set_keepalive_retries(Some(tcp::KEEPALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    http.set_tcp_user_timeout(Some(user_timeout));
+    let https = config.rustls_https_connector_with_connector(http)?;
+    let pool = legacy::Client::builder(TokioExecutor::new())
+        .pool_max_idle_per_host(max_idle)
+        .build(https);
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .option_layer(config.auth_layer()?)
+        .layer(config.extra_headers_layer()?)
+        .map_request(bound)
+        .map_err(BoxError::from)
+        .service(pool);
+    let service = Client::new(service, config.default_namespace.clone());
+    let service = tower::service_fn(move |request| {
+        let client = service.clone();
+        async move { client.send(request).await.map_err(BoxError::from) }
+    });
+    Ok(Buffer::new(service.boxed(), 1024))
 }
 
 #[derive(Clone)]
@@ -109,6 +136,11 @@ struct Policy {
     in_flight: Arc<Semaphore>,
     metrics: Metrics,
 }
+
+/// The server did not answer in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no answer within {:.1} s", .0.as_secs_f64())]
+pub(crate) struct NoAnswer(pub(crate) Duration);
 
 /// The guards of a write, on its way with it.
 #[derive(Clone)]
@@ -213,6 +245,11 @@ where
             .extensions_mut()
             .insert(Asked(policy.guards.clone()));
     }
+    let longest = if is_read(verb) {
+        CALL_TIMEOUT
+    } else {
+        write_timeout(CALL_TIMEOUT, &policy.guards)
+    };
     let _counted = InFlight::new(&policy.metrics);
     let call = async {
         let response = wire.oneshot(request).await?;
@@ -224,7 +261,7 @@ where
         let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
         Ok(Response::from_parts(parts, Body::from(body)))
     };
-    let answer: Result<Result<_, BoxError>, _> = tokio::time::timeout(CALL_TIMEOUT, call).await;
+    let answer: Result<Result<_, BoxError>, _> = tokio::time::timeout(longest, call).await;
     let result = match &answer {
         Ok(Ok(response)) if response.status().is_success() => "2xx".to_owned(),
         Ok(Ok(response)) => response.status().as_u16().to_string(),
@@ -237,7 +274,7 @@ where
         result,
     };
     policy.metrics.api_calls.get_or_create(&call).inc();
-    let answer = answer.map_err(|_| format!("no answer within {} s", CALL_TIMEOUT.as_secs()))?;
+    let answer = answer.map_err(|_| NoAnswer(longest))?;
     answer.map_err(|error| match GuardedBody::refused(&*error) {
         Some(deposed) => deposed.into(),
         None => error,
@@ -288,5 +325,36 @@ fn verb<B>(request: &Request<B>) -> &'static str {
         Method::PATCH => "patch",
         Method::DELETE => "delete",
         _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::{Clock as _, RealClock, TestClock};
+    use std::net::TcpListener;
+
+    #[tokio::test]
+    async fn a_write_ends_before_another_leader_may_write() {
+        rustls::crypto::aws_lc_rs::default_provider()
+            .install_default()
+            .ok();
+        // It takes connections into its backlog, and answers nobody.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        // Its clock stands still: it is nearly over, and stays so.
+        let guard = Guard::new(Arc::new(TestClock::new())).with_margin(Duration::from_millis(300));
+        guard.allow_until(Duration::from_millis(500));
+        let guards = vec![guard];
+        let config = Config::new(url.parse().unwrap());
+        let clients = Clients::led_by(&guards, config, 1, Metrics::default()).unwrap();
+        let client = clients.client("f", guards);
+        let (real, allowed) = (RealClock::new(), Guard::allowed_on_this_thread());
+        let request = Request::patch("/api/v1/namespaces/a").body(b"{}".to_vec());
+        let error = client.request_text(request.unwrap()).await.unwrap_err();
+        let said = crate::error::chain(&error);
+        assert!(said.contains("no answer within 0.8 s"), "{said}");
+        assert!(real.elapsed() < CALL_TIMEOUT / 2, "{said}");
+        assert!(Guard::allowed_on_this_thread() > allowed, "it was counted");
     }
 }

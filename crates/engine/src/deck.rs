@@ -1,5 +1,6 @@
 //! What a feature stands on while it runs.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,14 +9,86 @@ use kernel::{ClusterId, Guard, ObjectKey, RealClock, SharedClock};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::controller::{Controller, ControllerSpec, Surroundings};
 use crate::events::Events;
+use crate::metrics::OfTask;
 use crate::slot::Slots;
+use crate::tasks::supervise;
 use crate::{Applier, Cache, Clients, CpuPool, Hub, Kind, Metrics, Pass, Stored, Tasks};
 
 /// What features do last of all.
 pub(crate) type Farewells = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
+
+/// How long passes of a controller that ends may go on before they are dropped.
+const LAST_PASSES: Duration = Duration::from_secs(1);
+
+/// How often each task was started again after a panic, by feature and name.
+pub(crate) type Restarts = Arc<Mutex<BTreeMap<(String, &'static str), u32>>>;
+
+/// The controllers of all features, until each has ended.
+#[derive(Clone, Default)]
+pub(crate) struct Controllers(Arc<Mutex<Vec<Listed>>>);
+
+struct Listed {
+    feature: String,
+    kind: Kind,
+    is_ending: bool,
+    ended: CancellationToken,
+}
+
+impl Controllers {
+    /// Lists a controller. Answers the ends of those of the same kind that are about to end.
+    fn add(&self, feature: &str, kind: &Kind, ended: &CancellationToken) -> Vec<CancellationToken> {
+        let mut all = self.0.lock();
+        let same = all
+            .iter()
+            .filter(|one| one.is_ending && one.feature == feature && one.kind == *kind);
+        let predecessors = same.map(|one| one.ended.clone()).collect();
+        all.push(Listed {
+            feature: feature.to_owned(),
+            kind: kind.clone(),
+            is_ending: false,
+            ended: ended.clone(),
+        });
+        predecessors
+    }
+
+    fn set_ending(&self, ended: &CancellationToken) {
+        for one in self.0.lock().iter_mut() {
+            one.is_ending |= one.ended == *ended;
+        }
+    }
+
+    /// Takes a controller off the list and removes its metric series, unless others count there.
+    fn remove(&self, ended: &CancellationToken, controller: &Controller) {
+        let mut all = self.0.lock();
+        let Some(at) = all.iter().position(|one| one.ended == *ended) else {
+            return;
+        };
+        let gone = all.remove(at);
+        let is_like = |one: &&Listed| one.kind.kind.eq_ignore_ascii_case(&gone.kind.kind);
+        let alike: Vec<_> = all.iter().filter(is_like).collect();
+        let is_same = |one: &&Listed| {
+            one.feature == gone.feature
+                && one.kind.group == gone.kind.group
+                && one.kind.kind == gone.kind.kind
+        };
+        if !alike.iter().any(is_same) {
+            controller.remove_series(!alike.is_empty());
+        }
+    }
+
+    /// Feature and kind of each controller that is not about to end.
+    pub(crate) fn kinds(&self) -> Vec<(String, Kind)> {
+        let all = self.0.lock();
+        let running = all.iter().filter(|one| !one.is_ending);
+        running
+            .map(|one| (one.feature.clone(), one.kind.clone()))
+            .collect()
+    }
+}
 
 /// Everything a feature is lent. Cheap to clone.
 #[derive(Clone)]
@@ -40,11 +113,14 @@ pub struct Deck {
     pub cpu: CpuPool,
     /// Outside clients ask these before each write: our Lease, and a predecessor's if there is one.
     pub guards: Vec<Guard>,
+    /// Where controllers run; they end before `tasks`, on which their passes may wait.
+    pub(crate) passes: Tasks,
     pub(crate) tasks: Tasks,
     pub(crate) farewells: Farewells,
     pub(crate) leading: watch::Receiver<bool>,
     pub(crate) concurrency: usize,
-    pub(crate) kinds: Arc<Mutex<Vec<(String, Kind)>>>,
+    pub(crate) controllers: Controllers,
+    pub(crate) restarts: Restarts,
 }
 
 impl Deck {
@@ -75,11 +151,13 @@ impl Deck {
             namespace,
             cpu: CpuPool::default(),
             guards,
+            passes: tasks.child(),
             tasks: tasks.child(),
             farewells: Farewells::default(),
             leading: watch::channel(false).1,
             concurrency: 1,
-            kinds: Arc::default(),
+            controllers: Controllers::default(),
+            restarts: Restarts::default(),
         }
     }
 
@@ -98,17 +176,18 @@ impl Deck {
             events: self.events.clone(),
             clock: self.clock.clone(),
             slot: Slots::new(1).take(std::future::pending()).await,
+            details: tracing::Span::none(),
             written: None,
             random: 0.0,
             retry: Duration::ZERO,
         }
     }
 
-    /// Runs a controller until it is stopped or the process ends. Can be called at any time.
+    /// Runs a controller until it is stopped or the process ends. Can be called at any time: while
+    /// another controller of this feature and kind is about to end, the new one's passes wait.
     pub fn control(&self, spec: ControllerSpec) -> Running {
-        self.kinds
-            .lock()
-            .push((self.feature.clone(), spec.kind().clone()));
+        let ended = CancellationToken::new();
+        let predecessors = self.controllers.add(&self.feature, spec.kind(), &ended);
         let around = Surroundings {
             feature: self.feature.clone(),
             client: self.client.clone(),
@@ -119,30 +198,50 @@ impl Deck {
             concurrency: self.concurrency,
             leading: self.leading.clone(),
         };
-        let tasks = self.tasks.child();
-        let kind = (self.feature.clone(), spec.kind().clone());
-        let controller = Controller::start(spec, around, &tasks);
+        let tasks = self.passes.child();
+        let controller = Controller::start(spec, around, &tasks, predecessors);
         Running {
             controller,
             tasks,
-            kind,
-            kinds: self.kinds.clone(),
+            above: self.passes.clone(),
+            ended,
+            controllers: self.controllers.clone(),
         }
     }
 
     /// Runs `work` whenever this process leads: dropped when it stops leading, begun anew when it
     /// leads again. For sweeps and batches that no single object asks for.
-    pub fn task<F, W>(&self, work: W)
+    ///
+    /// A panic is logged, counted and shown by `/readyz?verbose` under `name`, and `work` begins anew
+    /// after 1 s, later each time up to 5 min. Work that returns is over for good.
+    pub fn task<F, W>(&self, name: &'static str, work: W)
     where
         W: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send,
     {
         let mut leading = self.leading.clone();
+        let clock = self.clock.clone();
+        let feature = self.feature.clone();
+        let (restarts, metrics) = (self.restarts.clone(), self.metrics.clone());
+        let panicked = move |panic: &str| {
+            tracing::error!(
+                feature,
+                task = name,
+                panic,
+                "task panicked; it starts again"
+            );
+            let label = OfTask {
+                feature: feature.clone(),
+                task: name,
+            };
+            metrics.task_restarts.get_or_create(&label).inc();
+            *restarts.lock().entry((feature.clone(), name)).or_default() += 1;
+        };
         self.tasks.spawn(async move {
             while leading.wait_for(|leads| *leads).await.is_ok() {
                 tokio::select! {
                     _ = leading.wait_for(|leads| !*leads) => {}
-                    () = work() => return,
+                    () = supervise(&clock, &work, &panicked) => return,
                 }
             }
         });
@@ -164,8 +263,9 @@ impl Deck {
 pub struct Running {
     controller: Arc<Controller>,
     tasks: Tasks,
-    kind: (String, Kind),
-    kinds: Arc<Mutex<Vec<(String, Kind)>>>,
+    above: Tasks,
+    ended: CancellationToken,
+    controllers: Controllers,
 }
 
 impl Running {
@@ -179,47 +279,37 @@ impl Running {
         self.controller.wake_in(key, delay);
     }
 
-    /// Ends the controller and waits until its passes have been dropped.
+    /// Ends the controller and waits until its passes have ended or, after a second, been dropped.
     pub async fn stop(self) {
-        let tasks = self.tasks.clone();
+        let ended = self.ended.clone();
         self.end();
-        tasks.finish().await;
+        ended.cancelled().await;
     }
 
-    /// Tells the controller to end; does not wait.
+    /// Ends the controller without waiting. Its passes are dropped after a second; a controller of
+    /// the same kind that is started meanwhile waits for that.
     pub fn end(self) {
-        self.tasks.stop();
-        let mut kinds = self.kinds.lock();
-        if let Some(at) = kinds.iter().position(|kind| *kind == self.kind) {
-            kinds.remove(at);
-        }
+        let Self {
+            controller,
+            tasks,
+            above,
+            ended,
+            controllers,
+        } = self;
+        controllers.set_ending(&ended);
+        tasks.stop();
+        above.run(async move {
+            if tokio::time::timeout(LAST_PASSES, tasks.finish())
+                .await
+                .is_err()
+            {
+                tasks.kill().await;
+            }
+            controllers.remove(&ended, &controller);
+            ended.cancel();
+        });
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use k8s_openapi::api::core::v1::Namespace;
-    use kube::api::{Api, PostParams};
-
-    #[tokio::test]
-    async fn a_deck_for_reading_refuses_every_write() {
-        rustls::crypto::aws_lc_rs::default_provider()
-            .install_default()
-            .ok();
-        // Nothing listens there: a write that was sent would fail otherwise.
-        let nowhere = "http://127.0.0.1:9".parse().unwrap();
-        let metrics = Metrics::default();
-        let clients = Clients::new(kube::Config::new(nowhere), 1, metrics.clone()).unwrap();
-        let cluster = ClusterId::new("c").unwrap();
-        let tasks = Tasks::default();
-        let deck = Deck::for_reading("f", &clients, metrics, cluster, "n".into(), &tasks);
-        let api = Api::<Namespace>::all(deck.client.clone());
-        let refused = api
-            .create(&PostParams::default(), &Namespace::default())
-            .await;
-        let said = crate::error::chain(&refused.unwrap_err());
-        assert!(said.contains("no longer holds"), "{said}");
-        assert!(deck.guards.iter().all(|guard| guard.check().is_err()));
-    }
-}
+mod tests;

@@ -4,13 +4,15 @@
 //! - Only the object whose pass wrote is spared: other objects and controllers hear of the change.
 //! - A change by others after our write has a later version, so it is always news.
 //! # Limits
-//! Writes are noticed on the pass's own task. One sent from another task only costs a pass more.
+//! Writes are noticed on the pass's own task. One sent from another task only costs a pass more, and
+//! does not count as a write of the pass.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::pin;
 
-use kernel::ObjectKey;
+use kernel::{Guard, ObjectKey};
 use serde_json::Value;
 
 tokio::task_local! {
@@ -34,11 +36,29 @@ impl Version {
     }
 }
 
-/// Runs a pass and answers, beside how it ended, what it wrote of other objects.
-pub(crate) async fn listen<T>(pass: impl Future<Output = T>) -> (T, Vec<Version>) {
+/// What a pass wrote.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Writes {
+    /// Other objects of this cluster that are wholly ours, as the pass left them.
+    pub(crate) objects: Vec<Version>,
+    /// Whether a guard let any write through, in this cluster or outside.
+    pub(crate) any: bool,
+}
+
+/// Runs a pass and answers, beside how it ended, what it wrote.
+pub(crate) async fn listen<T>(pass: impl Future<Output = T>) -> (T, Writes) {
+    let mut pass = pin!(pass);
+    let mut any = false;
     let listening = async {
-        let ended = pass.await;
-        (ended, WRITTEN.with(RefCell::take))
+        let ended = poll_fn(|context| {
+            let before = Guard::allowed_on_this_thread();
+            let polled = pass.as_mut().poll(context);
+            any |= Guard::allowed_on_this_thread() != before;
+            polled
+        });
+        let ended = ended.await;
+        let objects = WRITTEN.with(RefCell::take);
+        (ended, Writes { objects, any })
     };
     WRITTEN.scope(RefCell::default(), listening).await
 }
@@ -117,6 +137,7 @@ impl Echoes {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rstest::rstest;
     use serde_json::json;
 
     fn version(uid: &str, number: u64) -> Version {
@@ -139,7 +160,22 @@ mod tests {
             wrote(&object("3"));
             "ended"
         };
-        assert_eq!(listen(pass).await, ("ended", vec![version("u", 3)]));
+        let (ended, writes) = listen(pass).await;
+        assert_eq!((ended, writes.objects), ("ended", vec![version("u", 3)]));
+    }
+
+    #[rstest]
+    #[case::a_write(Guard::always(), true)]
+    #[case::a_refused_write(Guard::held(), false)]
+    #[tokio::test]
+    async fn a_write_counts_wherever_it_goes(#[case] guard: Guard, #[case] expected: bool) {
+        Guard::always().check().unwrap(); // not by the pass
+        let pass = async {
+            tokio::task::yield_now().await;
+            guard.check().ok(); // as every client does
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(listen(pass).await.1.any, expected);
     }
 
     #[test]

@@ -6,28 +6,27 @@ use std::time::Duration;
 
 use clap::ArgMatches;
 use k8s_openapi::api::core::v1::Namespace;
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kernel::{Backoff, ClusterId, Guard, RealClock, SharedClock};
 use kube::api::Api;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::deck::Farewells;
-use crate::lease::{self, Claim, LeaseSettings};
+use crate::deck::{Controllers, Farewells, Restarts};
+use crate::lease::{self, Claim, LeaseSettings, LeaseThread};
 use crate::review::Reviewer;
 use crate::server::{self, ListenError, Readiness, Secure};
 use crate::tls::{self, Certificate, CertificateError};
 use crate::{
-    Change, Clients, CpuPool, Deck, Events, Feature, Health, Hub, Kind, LegacyLease, Metrics,
-    Projection, Tasks, Usage, WatchKey,
+    Clients, CpuPool, Deck, Events, Feature, Health, Hub, Kind, LegacyLease, Metrics, Tasks, Usage,
+    WatchKey,
 };
 
 /// A predecessor's Lease is held for this long at a time, and renewed at a third of it.
 const LEGACY_DURATION: Duration = Duration::from_secs(60);
 const LEGACY_DEADLINE: Duration = Duration::from_secs(40);
 const LEGACY_RETRY: Duration = Duration::from_secs(20);
-/// The Lease is given back within this time, or runs out.
-const RELEASE: Duration = Duration::from_secs(3);
+/// Events that wait at shutdown are sent within this time, or dropped.
+const LAST_EVENTS: Duration = Duration::from_secs(1);
 /// How long what features do last of all may take; with drain and release within the pod's 30 s.
 const FAREWELL: Duration = Duration::from_secs(5);
 const START_RETRY: Backoff = Backoff {
@@ -78,6 +77,9 @@ pub enum StartError {
         "the Kubernetes client cannot be set up: {0}; check KUBECONFIG or the pod's service account"
     )]
     Client(#[from] kube::Error),
+    /// The thread of the Lease.
+    #[error("the thread that holds the lease cannot be started: {0}; check the limits of the pod")]
+    Thread(std::io::Error),
 }
 
 /// The running engine.
@@ -95,11 +97,20 @@ pub struct Engine {
     status: Arc<Standing>,
 }
 
+/// What features have under way.
+struct Work {
+    /// Controllers and their passes: the first to end.
+    passes: Tasks,
+    /// Everything else.
+    tasks: Tasks,
+}
+
 /// What readiness is told from.
 struct Standing {
     hub: Hub,
     leading: watch::Receiver<bool>,
-    kinds: Arc<Mutex<Vec<(String, Kind)>>>,
+    controllers: Controllers,
+    restarts: Restarts,
     notes: Mutex<Vec<(String, bool, String)>>,
 }
 
@@ -108,17 +119,17 @@ impl Engine {
     pub async fn new(settings: Settings, config: kube::Config) -> Result<Self, StartError> {
         let metrics = Metrics::default();
         let tasks = Tasks::default();
-        let clients = Clients::new(config, settings.api_calls, metrics.clone())?;
+        let guard = match &settings.lease {
+            Some(lease) => Guard::held().with_margin(lease.margin()),
+            None => Guard::always(),
+        };
+        let guards = std::slice::from_ref(&guard);
+        let clients = Clients::led_by(guards, config, settings.api_calls, metrics.clone())?;
         let hub = Hub::new(clients.unguarded("hub"), tasks.child(), metrics.clone());
         let instance = settings
             .lease
             .as_ref()
             .map_or_else(|| "pontoon".to_owned(), |lease| lease.identity.clone());
-        let guard = if settings.lease.is_some() {
-            Guard::held()
-        } else {
-            Guard::always()
-        };
         let (events, sending) = Events::new(
             clients.client("events", vec![guard.clone()]),
             settings.clock.clone(),
@@ -130,7 +141,8 @@ impl Engine {
         let status = Arc::new(Standing {
             hub: hub.clone(),
             leading: leads,
-            kinds: Arc::default(),
+            controllers: Controllers::default(),
+            restarts: Restarts::default(),
             notes: Mutex::default(),
         });
         let engine = Self {
@@ -174,32 +186,28 @@ impl Engine {
         };
         tracing::info!(%cluster, features = ?features.iter().map(|f| f.name()).collect::<Vec<_>>(), "starting");
         self.wake_on_crds();
-        let work = self.tasks.child();
+        let work = Work {
+            passes: self.tasks.child(),
+            tasks: self.tasks.child(),
+        };
         for feature in features {
-            let deck = self.deck(feature.as_ref(), args, &cluster, &work);
+            let deck = self.deck(feature.as_ref(), args, &cluster, &work)?;
             feature.start(args, &deck)?;
         }
-        let claim = self.settings.lease.clone().map(|lease| {
-            let client = self.clients.reserved("lease", Vec::new());
-            // A lease is held in real time, whatever clock the passes see.
-            let clock: SharedClock = Arc::new(RealClock::new());
-            tokio::sync::Mutex::new(Claim::new(lease, client, self.guard.clone(), clock, None))
-        });
-        let leading = async {
-            match &claim {
-                Some(claim) => lease::keep(claim, &self.leading).await,
-                None => drop(self.leading.send_replace(true)),
-            }
-            std::future::pending::<()>().await;
-        };
+        let (guard, leading) = (self.guard.clone(), self.leading.clone());
+        let lease = self.settings.lease.clone();
+        if lease.is_none() {
+            leading.send_replace(true);
+        }
+        let lease = lease.map(|lease| LeaseThread::start(lease, &self.clients, guard, leading));
+        let lease = lease.transpose()?;
         // The Lease is kept while passes come to their end.
         tokio::select! {
-            () = leading => {}
             () = self.count_leading() => {}
             () = async { stop.await; self.drain(&work).await } => {}
         }
-        if let Some(claim) = claim {
-            self.release(claim).await;
+        if let Some(lease) = lease {
+            lease.release().await;
         }
         let farewells = std::mem::take(&mut *self.farewells.lock());
         let farewells = futures::future::join_all(farewells);
@@ -210,28 +218,23 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes no more work and lets what is under way end; drops what does not in time.
-    async fn drain(&self, work: &Tasks) {
+    /// Takes no more work and lets what is under way end; drops what does not in time. Tasks end after
+    /// the passes that may wait for them, and the events of both are sent last.
+    async fn drain(&self, work: &Work) {
         tracing::info!("stopping");
-        if tokio::time::timeout(self.settings.drain, work.finish())
+        if tokio::time::timeout(self.settings.drain, work.passes.finish())
             .await
             .is_err()
         {
             tracing::warn!("passes were still under way at the deadline; they are dropped");
-            work.kill().await;
+            work.passes.kill().await;
         }
-    }
-
-    /// Gives the Lease back, so that the next replica need not wait.
-    async fn release(&self, claim: tokio::sync::Mutex<Claim>) {
-        if !*self.leading.borrow() {
-            return;
-        }
-        let release = async { claim.lock().await.release().await };
-        match tokio::time::timeout(RELEASE, release).await {
-            Ok(Ok(())) => tracing::info!("lease released"),
-            Ok(Err(error)) => tracing::warn!(%error, "lease not released; it runs out by itself"),
-            Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
+        work.tasks.kill().await;
+        if tokio::time::timeout(LAST_EVENTS, self.events.sent())
+            .await
+            .is_err()
+        {
+            tracing::warn!("some events could not be sent in time; they are dropped");
         }
     }
 
@@ -283,20 +286,10 @@ impl Engine {
         }
     }
 
-    /// A CRD that comes or changes wakes the watches that miss it.
+    /// A CRD that comes, changes or goes wakes the watches that miss it.
     fn wake_on_crds(&self) {
-        let key = WatchKey::all(Kind::of::<CustomResourceDefinition>()).keep(Projection::Metadata);
-        let mut crds = self.hub.follow(key);
-        let hub = self.hub.clone();
-        self.tasks.spawn(async move {
-            loop {
-                if let Change::Apply(crd) = crds.next().await
-                    && let Some((plural, group)) = crd.key().name.split_once('.')
-                {
-                    hub.wake(group, plural);
-                }
-            }
-        });
+        let crds = self.hub.follow(WatchKey::crds());
+        self.tasks.spawn(self.hub.clone().wake_on_crds(crds));
     }
 
     fn deck(
@@ -304,16 +297,16 @@ impl Engine {
         feature: &dyn Feature,
         args: &ArgMatches,
         cluster: &ClusterId,
-        work: &Tasks,
-    ) -> Deck {
+        work: &Work,
+    ) -> Result<Deck, StartError> {
         let mut guards = vec![self.guard.clone()];
         let mut leading = self.leading.subscribe();
         if let (Some(lease), Some(legacy)) = (&self.settings.lease, feature.legacy_lease(args)) {
-            let guard = Guard::held();
+            let guard = Guard::held().with_margin(LEGACY_DURATION.saturating_sub(LEGACY_DEADLINE));
             guards.push(guard.clone());
-            leading = self.hold_legacy(lease, legacy, guard, feature.name(), work);
+            leading = self.hold_legacy(lease, legacy, guard, feature.name(), &work.tasks)?;
         }
-        Deck {
+        Ok(Deck {
             feature: feature.name().to_owned(),
             client: self.clients.client(feature.name(), guards.clone()),
             hub: self.hub.clone(),
@@ -324,12 +317,14 @@ impl Engine {
             namespace: self.settings.namespace.clone(),
             cpu: self.cpu.clone(),
             guards,
-            tasks: work.clone(),
+            passes: work.passes.clone(),
+            tasks: work.tasks.clone(),
             farewells: self.farewells.clone(),
             leading,
             concurrency: self.settings.concurrency,
-            kinds: self.status.kinds.clone(),
-        }
+            controllers: self.status.controllers.clone(),
+            restarts: self.status.restarts.clone(),
+        })
     }
 
     /// While we lead, also holds the Lease of the controller this feature replaces. A fellow's (a
@@ -341,7 +336,7 @@ impl Engine {
         guard: Guard,
         feature: &'static str,
         work: &Tasks,
-    ) -> watch::Receiver<bool> {
+    ) -> Result<watch::Receiver<bool>, StartError> {
         let fellow = format!("pontoon/{}/", lease.namespace);
         let settings = LeaseSettings {
             namespace: legacy
@@ -354,36 +349,18 @@ impl Engine {
             retry: LEGACY_RETRY,
         };
         let clock: SharedClock = Arc::new(RealClock::new());
-        let client = self.clients.reserved("lease", vec![self.guard.clone()]);
-        let claim = Claim::new(settings, client, guard.clone(), clock, Some(fellow));
+        let client = self.clients.reserved("lease", vec![self.guard.clone()])?;
+        let claim = Claim::new(settings, client, guard, clock, Some(fellow));
         let (both, reader) = watch::channel(false);
-        let mut leading = self.leading.subscribe();
-        let status = self.status.clone();
-        work.spawn(async move {
-            let claim = tokio::sync::Mutex::new(claim);
-            while leading.wait_for(|leads| *leads).await.is_ok() {
-                let keeping = lease::keep(&claim, &both);
-                let noting = async {
-                    loop {
-                        let how = claim.lock().await.describe();
-                        status.note(
-                            &format!("{feature} predecessor's lease"),
-                            *both.borrow(),
-                            how,
-                        );
-                        tokio::time::sleep(Duration::from_secs(2)).await;
-                    }
-                };
-                tokio::select! {
-                    () = keeping => {}
-                    () = noting => {}
-                    _ = leading.wait_for(|leads| !*leads) => {}
-                }
-                guard.revoke();
-                both.send_replace(false);
-            }
-        });
-        reader
+        let (leading, status) = (self.leading.subscribe(), self.status.clone());
+        let name = format!("{feature} predecessor's lease");
+        work.spawn(lease::keep_while_leading(
+            claim,
+            leading,
+            both,
+            move |held, how| status.note(&name, held, how),
+        ));
+        Ok(reader)
     }
 
     async fn count_leading(&self) {
@@ -416,13 +393,18 @@ impl Readiness for Standing {
             if leads { "leading" } else { "standby" }.to_owned(),
         )];
         details.extend(self.notes.lock().iter().cloned());
+        for ((feature, task), count) in self.restarts.lock().iter() {
+            let times = if *count == 1 { "time" } else { "times" };
+            let how = format!("restarted {count} {times}");
+            details.push((format!("task {feature}/{task}"), false, how));
+        }
         let watches = self.hub.health();
-        for (feature, kind) in self.kinds.lock().iter() {
+        for (feature, kind) in self.controllers.kinds() {
             let health = watches
                 .iter()
-                .find(|(key, _)| key.kind == *kind)
+                .find(|(key, _)| key.kind == kind)
                 .map(|(_, health)| health.clone());
-            let (fine, how) = told(health.as_ref(), kind);
+            let (fine, how) = told(health.as_ref(), &kind);
             details.push((format!("feature {feature}"), fine, how));
         }
         for (key, health) in &watches {
@@ -436,11 +418,84 @@ impl Readiness for Standing {
 fn told(health: Option<&Health>, kind: &Kind) -> (bool, String) {
     match health {
         Some(Health::Synced) => (true, format!("{} up to date", kind.kind)),
-        Some(Health::NotServed) => (
+        Some(Health::Unserved) => (
+            false,
+            format!(
+                "{} answered with 404, though nothing says that it is gone; what was read is kept; \
+                 see whether the CRD {} serves {}",
+                kind.kind,
+                kind.crd_name(),
+                kind.version
+            ),
+        ),
+        Some(Health::Absent) => (
             false,
             format!("sleeps: apply the CRD {} and it starts", kind.crd_name()),
         ),
         Some(Health::Broken(why)) => (false, format!("{} interrupted: {why}", kind.kind)),
         Some(Health::Starting) | None => (false, format!("{} being read", kind.kind)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::sync::oneshot;
+
+    async fn engine() -> Engine {
+        rustls::crypto::aws_lc_rs::default_provider()
+            .install_default()
+            .ok();
+        let settings = Settings {
+            cluster: None,
+            namespace: "n".into(),
+            lease: None,
+            api_calls: 1,
+            concurrency: 1,
+            drain: Duration::from_secs(20),
+            probes: None,
+            metrics: None,
+            metrics_certificate: None,
+            clock: Arc::new(RealClock::new()),
+        };
+        let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+        Engine::new(settings, nowhere).await.unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pass_may_wait_for_a_task_while_the_engine_stops() {
+        let engine = engine().await;
+        let work = Work {
+            passes: engine.tasks.child(),
+            tasks: engine.tasks.child(),
+        };
+        let (request, requested) = oneshot::channel::<oneshot::Sender<()>>();
+        work.tasks.spawn(async move {
+            let answer = requested.await.unwrap();
+            tokio::time::sleep(Duration::from_secs(1)).await;
+            answer.send(()).unwrap();
+            std::future::pending::<()>().await;
+        });
+        let (ended, has_ended) = oneshot::channel();
+        work.passes.run(async move {
+            tokio::time::sleep(Duration::from_secs(1)).await; // the engine is told to stop
+            let (answer, answered) = oneshot::channel();
+            request.send(answer).ok();
+            ended.send(answered.await.is_ok()).ok();
+        });
+        tokio::task::yield_now().await;
+        let drained = tokio::time::timeout(Duration::from_secs(10), engine.drain(&work)).await;
+        assert!(drained.is_ok());
+        assert_eq!(has_ended.await, Ok(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_task_that_was_restarted_is_named_in_readyz() {
+        let engine = engine().await;
+        let restarts = &engine.status.restarts;
+        restarts.lock().insert(("vault".into(), "orphans"), 2);
+        let details = engine.status.details();
+        let (name, how) = ("task vault/orphans".into(), "restarted 2 times".into());
+        assert!(details.contains(&(name, false, how)), "{details:?}");
     }
 }

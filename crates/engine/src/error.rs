@@ -6,6 +6,11 @@ use kube::core::Status;
 /// The cause of a refused apply: another field manager owns a field we would set.
 const FIELD_OWNED: &str = "FieldManagerConflict";
 
+/// The field that a write bound to another object's UID is refused for.
+const UID_FIELD: &str = "metadata.uid";
+/// The reason we give that refusal.
+const OTHER_OBJECT: &str = "OtherObject";
+
 /// An error that knows what it is to us. What a pass fails with implements it.
 pub trait Classified: std::error::Error + Send + Sync + 'static {
     /// Its class; the only thing code decides by.
@@ -48,6 +53,14 @@ pub enum ApiError {
     Stale {
         /// Verb and object.
         what: String,
+    },
+    /// The request makes no sense; nothing was sent.
+    #[error("{what}: {message}; nothing was sent")]
+    Refused {
+        /// Verb and object.
+        what: String,
+        /// What is wrong with it.
+        message: String,
     },
     /// Somebody else leads; nothing was sent.
     #[error("{what}: {source}")]
@@ -97,13 +110,11 @@ impl ApiError {
             message = format!("{message} ({})", causes.join("; "));
         }
         // Both a stale version and a field that others own answer 409 Conflict; only causes tell.
-        let owned = status
-            .details
-            .iter()
-            .flat_map(|details| &details.causes)
-            .any(|cause| cause.reason == FIELD_OWNED);
-        let reason = if owned {
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        let reason = if causes.clone().any(|cause| cause.reason == FIELD_OWNED) {
             FIELD_OWNED.to_owned()
+        } else if causes.any(|cause| cause.field == UID_FIELD) {
+            OTHER_OBJECT.to_owned()
         } else {
             status.reason.clone()
         };
@@ -128,11 +139,12 @@ impl Classified for ApiError {
             Self::Unreadable { .. } => Class::Transient,
             Self::Deposed { .. } => Class::Deposed,
             Self::Stale { .. } => Class::Stale,
+            Self::Refused { .. } => Class::Invalid,
             Self::Answer { code, reason, .. } => match (code, reason.as_str()) {
                 (404, _) => Class::NotFound,
                 (409, "AlreadyExists") => Class::AlreadyExists,
                 (409, FIELD_OWNED) => Class::Conflict,
-                (409 | 410, _) => Class::Stale,
+                (409 | 410, _) | (_, OTHER_OBJECT) => Class::Stale,
                 (401 | 403, _) => Class::Denied,
                 (429, _) => Class::Throttled,
                 (400..=499, _) => Class::Invalid,

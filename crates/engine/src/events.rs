@@ -10,7 +10,7 @@ use kernel::{SharedClock, cap};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use crate::metrics::Metrics;
 
@@ -65,8 +65,15 @@ impl Note {
 /// Where events are handed in. Cheap to clone; never waits.
 #[derive(Debug, Clone)]
 pub struct Events {
-    inbox: mpsc::Sender<(ObjectReference, Note)>,
+    inbox: mpsc::Sender<Message>,
     metrics: Metrics,
+}
+
+#[derive(Debug)]
+enum Message {
+    Record(Box<ObjectReference>, Note),
+    /// All before this has been sent, or could not be.
+    Sent(oneshot::Sender<()>),
 }
 
 impl Events {
@@ -90,8 +97,17 @@ impl Events {
 
     /// Tells of `note` on `regarding`. If there is no room it is dropped and counted.
     pub fn record(&self, regarding: ObjectReference, note: Note) {
-        if self.inbox.try_send((regarding, note)).is_err() {
+        let message = Message::Record(Box::new(regarding), note);
+        if self.inbox.try_send(message).is_err() {
             self.metrics.events_dropped.inc();
+        }
+    }
+
+    /// Waits until all events handed in so far have been sent, or were refused.
+    pub(crate) async fn sent(&self) {
+        let (done, sent) = oneshot::channel();
+        if self.inbox.send(Message::Sent(done)).await.is_ok() {
+            sent.await.ok(); // an error means that sending has ended
         }
     }
 }
@@ -115,10 +131,17 @@ struct Sender {
 }
 
 impl Sender {
-    async fn run(mut self, mut notes: mpsc::Receiver<(ObjectReference, Note)>) {
-        while let Some((regarding, note)) = notes.recv().await {
-            if let Err(error) = self.send(regarding, note).await {
-                tracing::debug!(%error, "event not recorded");
+    async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
+        while let Some(message) = inbox.recv().await {
+            match message {
+                Message::Record(regarding, note) => {
+                    if let Err(error) = self.send(*regarding, note).await {
+                        tracing::debug!(%error, "event not recorded");
+                    }
+                }
+                Message::Sent(done) => {
+                    done.send(()).ok(); // nobody waits any more
+                }
             }
         }
     }
@@ -217,5 +240,47 @@ impl Sender {
             type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
             ..Event::default()
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+    use crate::Tasks;
+    use kernel::RealClock;
+    use kube::client::Body;
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_events_are_sent_before_it_is_said_so() {
+        let created = Arc::new(AtomicU32::new(0));
+        let counted = created.clone();
+        let server = tower::service_fn(move |_: http::Request<Body>| {
+            let counted = counted.clone();
+            async move {
+                tokio::time::sleep(Duration::from_millis(100)).await;
+                counted.fetch_add(1, Ordering::SeqCst);
+                let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event",
+                    "metadata": {"name": "e"}, "eventTime": null});
+                let body = Body::from(event.to_string().into_bytes());
+                Ok::<_, Infallible>(http::Response::new(body))
+            }
+        });
+        let clock: SharedClock = Arc::new(RealClock::new());
+        let client = Client::new(server, "a");
+        let (events, sending) = Events::new(client, clock, Metrics::default(), "me".into());
+        let tasks = Tasks::default();
+        tasks.spawn(sending);
+        for n in 0..3 {
+            let note = Note::normal("Made", format!("number {n}"));
+            events.record(ObjectReference::default(), note);
+        }
+        events.sent().await;
+        assert_eq!(created.load(Ordering::SeqCst), 3);
+        tasks.kill().await;
+        events.sent().await; // does not wait for what nobody sends
     }
 }

@@ -25,6 +25,13 @@ pub trait Feature: Send + Sync + 'static {
     /// What it must be allowed to do, and no more.
     fn rbac(&self) -> Rbac;
 
+    /// The same when it is started with these flags of [`Feature::args`]: a part that they leave out
+    /// needs nothing.
+    fn rbac_with(&self, args: &ArgMatches) -> Result<Rbac, Usage> {
+        let _ = args;
+        Ok(self.rbac())
+    }
+
     /// Flags of its own; their names begin with the feature's.
     fn args(&self) -> Vec<Arg> {
         Vec::new()

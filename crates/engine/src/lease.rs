@@ -6,25 +6,36 @@
 //! another machine's clock, so skew does no harm.
 //! # What holds
 //! The guard lets writes through only until `deadline` after the last renewal was *sent*. The
-//! duration is longer, so a holder that was frozen, cut off or slow has stopped writing before
-//! anyone else may begin.
+//! duration is longer by the margin, and no write may take longer than the guard has left plus that
+//! margin. So a holder that was frozen, cut off or slow has stopped writing before anyone else may
+//! begin. Renewals have a thread and a connection of their own: no other work delays them.
 //! # Permissions
 //! get, create, update on `leases` in the Lease's namespace.
 //! # Misuse
 //! A deadline that is not well below the duration: then both may write for a moment.
 
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 use std::time::Duration;
 
+use futures::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
-use kernel::{Guard, SharedClock};
+use kernel::{Guard, RealClock, SharedClock};
 use kube::Client;
 use kube::api::{Api, PostParams};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
+
+use crate::{Clients, StartError};
 
 /// A Lease that others hold is looked at this often at least.
 const LOOK: Duration = Duration::from_secs(2);
+
+/// The Lease is given back within this time, or runs out.
+const RELEASE: Duration = Duration::from_secs(3);
+/// Before the Lease is claimed again after a panic.
+const AFTER_PANIC: Duration = Duration::from_secs(1);
 
 /// How leadership is held.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +52,13 @@ pub struct LeaseSettings {
     pub deadline: Duration,
     /// How often it is written or looked at.
     pub retry: Duration,
+}
+
+impl LeaseSettings {
+    /// How long after its guard has closed the Lease is free at the earliest.
+    pub(crate) fn margin(&self) -> Duration {
+        self.duration.saturating_sub(self.deadline)
+    }
 }
 
 /// Who says so, and how long ago we saw it change.
@@ -260,7 +278,7 @@ impl Claim {
 }
 
 /// Holds the Lease whenever it can, telling `leading`, until dropped.
-pub(crate) async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
+async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
     loop {
         let (held, pause) = {
             let mut claim = claim.lock().await;
@@ -286,10 +304,256 @@ pub(crate) async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sen
     }
 }
 
+/// Holds `claim` whenever we lead, and tells `both` whether we do both. `note` is told now and then
+/// how the Lease stands.
+pub(crate) async fn keep_while_leading(
+    claim: Claim,
+    mut leading: watch::Receiver<bool>,
+    both: watch::Sender<bool>,
+    note: impl Fn(bool, String),
+) {
+    let guard = claim.guard.clone();
+    let claim = tokio::sync::Mutex::new(claim);
+    while leading.wait_for(|leads| *leads).await.is_ok() {
+        let noting = async {
+            loop {
+                let how = claim.lock().await.describe();
+                note(*both.borrow(), how);
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        tokio::select! {
+            () = keep_through_panics(&claim, &both) => {}
+            () = noting => {}
+            _ = leading.wait_for(|leads| !*leads) => {}
+        }
+        guard.revoke();
+        both.send_replace(false);
+    }
+}
+
+/// The thread that holds the Lease. When this is dropped it gives the Lease back and ends.
+pub(crate) struct LeaseThread {
+    stop: oneshot::Sender<()>,
+    ended: oneshot::Receiver<()>,
+}
+
+impl LeaseThread {
+    /// Starts to hold the Lease, telling `guard` and `leading`.
+    pub(crate) fn start(
+        settings: LeaseSettings,
+        clients: &Clients,
+        guard: Guard,
+        leading: watch::Sender<bool>,
+    ) -> Result<Self, StartError> {
+        let mut runtime = tokio::runtime::Builder::new_current_thread();
+        let runtime = runtime.enable_all().build().map_err(StartError::Thread)?;
+        let client = {
+            let _connections_live_there = runtime.enter();
+            clients.reserved("lease", Vec::new())
+        };
+        let client = match client {
+            Ok(client) => client,
+            Err(error) => {
+                runtime.shutdown_background(); // dropping it would block, which panics here
+                return Err(error.into());
+            }
+        };
+        // A lease is held in real time, whatever clock the passes see.
+        let clock: SharedClock = Arc::new(RealClock::new());
+        let claim = tokio::sync::Mutex::new(Claim::new(settings, client, guard, clock, None));
+        let (stop, stopped) = oneshot::channel();
+        let (done, ended) = oneshot::channel();
+        let work = async move {
+            tokio::select! {
+                () = keep_through_panics(&claim, &leading) => {}
+                _ = stopped => {}
+            }
+            if *leading.borrow() {
+                give_back(claim).await;
+            }
+            done.send(()).ok();
+        };
+        let thread = std::thread::Builder::new().name("lease".to_owned());
+        let thread = thread.spawn(move || runtime.block_on(work));
+        thread.map_err(StartError::Thread)?;
+        Ok(Self { stop, ended })
+    }
+
+    /// Gives the Lease back, so that the next replica need not wait.
+    pub(crate) async fn release(self) {
+        self.stop.send(()).ok();
+        self.ended.await.ok();
+    }
+}
+
+async fn keep_through_panics(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
+    loop {
+        let kept = AssertUnwindSafe(keep(claim, leading)).catch_unwind().await;
+        tracing::error!(panicked = kept.is_err(), "the lease is claimed anew");
+        tokio::time::sleep(AFTER_PANIC).await;
+    }
+}
+
+async fn give_back(claim: tokio::sync::Mutex<Claim>) {
+    let release = async { claim.lock().await.release().await };
+    match tokio::time::timeout(RELEASE, release).await {
+        Ok(Ok(())) => tracing::info!("lease released"),
+        Ok(Err(error)) => tracing::warn!(%error, "lease not released; it runs out by itself"),
+        Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Metrics;
+    use http::Request;
+    use http_body_util::BodyExt as _;
+    use kube::client::Body;
     use rstest::rstest;
+    use serde_json::{Value, json};
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::{TcpListener, TcpStream};
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// An API server with one Lease, on a thread a connection.
+    struct LeaseServer {
+        url: String,
+        connections: Arc<AtomicUsize>,
+    }
+
+    impl LeaseServer {
+        fn start() -> Self {
+            let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+            let url = format!("http://{}", listener.local_addr().unwrap());
+            let (connections, lease) = (Arc::default(), Arc::default());
+            let counted: Arc<AtomicUsize> = Arc::clone(&connections);
+            std::thread::spawn(move || {
+                for stream in listener.incoming().map_while(Result::ok) {
+                    counted.fetch_add(1, Ordering::SeqCst);
+                    let lease = Arc::clone(&lease);
+                    std::thread::spawn(move || while answer(&stream, &lease).is_some() {});
+                }
+            });
+            Self { url, connections }
+        }
+    }
+
+    /// Answers one request; `None` at the end of the connection.
+    fn answer(mut stream: &TcpStream, lease: &parking_lot::Mutex<Option<Value>>) -> Option<()> {
+        let mut reader = BufReader::new(stream);
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
+            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            }
+            if line == "\r\n" {
+                break;
+            }
+            head.push_str(&line);
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        let mut lease = lease.lock();
+        if !head.starts_with("GET") {
+            let mut written: Value = serde_json::from_slice(&body).ok()?;
+            let before = lease.as_ref().map_or(0, version);
+            written["metadata"]["resourceVersion"] = json!((before + 1).to_string());
+            *lease = Some(written);
+        }
+        let (status, text) = match &*lease {
+            Some(lease) => (200, lease.to_string()),
+            None => (
+                404,
+                json!({"kind": "Status", "status": "Failure", "message": "no",
+                "reason": "NotFound", "code": 404})
+                .to_string(),
+            ),
+        };
+        let length = text.len();
+        let head = format!("HTTP/1.1 {status} OK\r\ncontent-type: application/json\r\n");
+        write!(stream, "{head}content-length: {length}\r\n\r\n{text}").ok()
+    }
+
+    fn version(lease: &Value) -> u64 {
+        let version = lease["metadata"]["resourceVersion"].as_str();
+        version
+            .and_then(|version| version.parse().ok())
+            .unwrap_or(0)
+    }
+
+    #[tokio::test]
+    async fn the_lease_is_renewed_while_all_other_work_is_stuck() {
+        rustls::crypto::aws_lc_rs::default_provider()
+            .install_default()
+            .ok();
+        let server = LeaseServer::start();
+        let config = kube::Config::new(server.url.parse().unwrap());
+        let clients = Clients::new(config, 1, Metrics::default()).unwrap();
+        let settings = LeaseSettings {
+            namespace: "a".into(),
+            name: "pontoon".into(),
+            identity: "me".into(),
+            duration: Duration::from_secs(3),
+            deadline: Duration::from_secs(2),
+            retry: Duration::from_millis(100),
+        };
+        let (guard, (leading, mut leads)) = (Guard::held(), watch::channel(false));
+        let lease = LeaseThread::start(settings, &clients, guard.clone(), leading).unwrap();
+        leads.wait_for(|leads| *leads).await.unwrap();
+        std::thread::sleep(Duration::from_secs(3)); // the only worker of this runtime is stuck
+        assert_eq!(guard.check(), Ok(()));
+        assert_eq!(server.connections.load(Ordering::SeqCst), 1);
+        lease.release().await;
+        assert!(guard.check().is_err());
+    }
+
+    /// Answers to a claim of a Lease that nobody has; its first answer panics.
+    fn panicking_client() -> Client {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let call = calls.fetch_add(1, Ordering::SeqCst);
+            async move {
+                assert!(call > 0, "a mistake");
+                let (status, text) = if request.method() == http::Method::GET {
+                    let text = json!({"kind": "Status", "status": "Failure", "code": 404,
+                        "reason": "NotFound", "message": "no"});
+                    (404, text.to_string().into_bytes())
+                } else {
+                    let body = request.into_body().collect().await?;
+                    (201, body.to_bytes().to_vec())
+                };
+                let answer = http::Response::builder().status(status);
+                Ok::<_, tower::BoxError>(answer.body(Body::from(text))?)
+            }
+        });
+        Client::new(server, "a")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_predecessors_lease_is_held_through_panics() {
+        let settings = LeaseSettings {
+            namespace: "a".into(),
+            name: "old".into(),
+            identity: "me".into(),
+            duration: Duration::from_secs(60),
+            deadline: Duration::from_secs(40),
+            retry: Duration::from_secs(20),
+        };
+        let clock: SharedClock = Arc::new(RealClock::new());
+        let guard = Guard::held();
+        let claim = Claim::new(settings, panicking_client(), guard.clone(), clock, None);
+        let (_leads, leading) = watch::channel(true);
+        let (both, mut holds) = watch::channel(false);
+        tokio::select! {
+            () = keep_while_leading(claim, leading, both, |_, _| {}) => panic!("it leads"),
+            holds = holds.wait_for(|holds| *holds) => assert!(holds.is_ok()),
+        }
+        assert_eq!(guard.check(), Ok(()));
+    }
 
     #[rstest] //                      holder   age fellow         so
     #[case::ours_is_renewed("me", 99, None, Move::Renew)]

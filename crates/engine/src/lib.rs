@@ -25,7 +25,6 @@ mod error;
 mod events;
 mod feature;
 pub mod flags;
-mod guarded_body;
 mod hub;
 mod kill;
 mod kind;
@@ -43,7 +42,7 @@ mod stored;
 mod tasks;
 mod tls;
 
-pub use applier::{Applied, Applier};
+pub use applier::{Applied, Applier, Deletion, Propagation};
 pub use check::{Check, State};
 pub use client::Clients;
 pub use controller::{ControllerSpec, Reconcile};
@@ -56,13 +55,12 @@ pub use feature::{
     Answer, Feature, Finding, LegacyLease, OWN_ACCOUNT, Outcome, Rbac, Usage, Verbs, engine_rbac,
     rule,
 };
-pub use guarded_body::GuardedBody;
 pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};
 pub use kill::kill_point;
 pub use kind::{InNamespace, Kind};
 pub use lease::LeaseSettings;
 pub use metrics::Metrics;
-pub use pass::{Pass, Recorded};
+pub use pass::{PASS_SPAN, Pass, Recorded};
 pub use reading::{Asked, Reading};
 pub use server::{ListenError, Readiness, parse_address};
 pub use stored::{Malformed, Projection, Stored};

@@ -16,6 +16,8 @@ use prometheus_client::registry::Registry;
 pub struct OfController {
     /// The feature's name.
     pub feature: String,
+    /// The API group of the kind.
+    pub group: String,
     /// The kind it reconciles.
     pub kind: String,
 }
@@ -25,10 +27,21 @@ pub struct OfController {
 pub struct Outcome {
     /// The feature's name.
     pub feature: String,
+    /// The API group of the kind.
+    pub group: String,
     /// The kind it reconciles.
     pub kind: String,
-    /// done, again, waiting, blocked, an error class, panic, deadline or malformed.
-    pub outcome: String,
+    /// done, again, waiting, blocked, an error class, panic, deadline, idle or malformed.
+    pub outcome: &'static str,
+}
+
+/// A task that runs beside controllers.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub struct OfTask {
+    /// The feature's name.
+    pub feature: String,
+    /// The task's name.
+    pub task: &'static str,
 }
 
 /// Depth of one priority of one queue.
@@ -36,6 +49,8 @@ pub struct Outcome {
 pub struct Depth {
     /// The feature's name.
     pub feature: String,
+    /// The API group of the kind.
+    pub group: String,
     /// The kind it reconciles.
     pub kind: String,
     /// user, followed or resync.
@@ -72,8 +87,13 @@ pub struct ByController {
 pub struct ByResult {
     /// The kind in lower case.
     pub controller: String,
-    /// success, requeue_after or error.
+    /// success, requeue (at once), requeue_after or error.
     pub result: &'static str,
+}
+
+impl ByResult {
+    /// Every value of the result label.
+    pub const RESULTS: [&str; 4] = ["success", "requeue", "requeue_after", "error"];
 }
 
 /// Every series of the engine, and the registry into which features put theirs.
@@ -94,6 +114,8 @@ pub struct Metrics {
     pub backing_off: Family<OfController, Gauge>,
     /// Passes that panicked.
     pub panics: Family<OfController, Counter>,
+    /// Tasks that panicked and were started again.
+    pub task_restarts: Family<OfTask, Counter>,
     /// Calls to the Kubernetes API by verb and result.
     pub api_calls: Family<ApiCall, Counter>,
     /// Calls under way.
@@ -137,6 +159,7 @@ impl Default for Metrics {
             passes_in_flight: Family::default(),
             backing_off: Family::default(),
             panics: Family::default(),
+            task_restarts: Family::default(),
             api_calls: Family::default(),
             api_in_flight: Gauge::default(),
             watches: Family::default(),
@@ -196,6 +219,11 @@ impl Metrics {
             self.panics.clone(),
         );
         r.register(
+            "pontoon_task_restarts",
+            "Tasks that panicked and were started again",
+            self.task_restarts.clone(),
+        );
+        r.register(
             "pontoon_api_calls",
             "Kubernetes API calls by verb and result",
             self.api_calls.clone(),
@@ -236,6 +264,10 @@ impl Metrics {
             "1 while this process leads",
             self.leader.clone(),
         );
+        self.register_controller_runtime(&mut r);
+    }
+
+    fn register_controller_runtime(&self, r: &mut Registry) {
         r.register(
             "controller_runtime_reconcile",
             "Passes by result",

@@ -21,6 +21,9 @@ use crate::{ApiError, Classified, Kind};
 /// Tries of a guarded metadata write against others who write at the same time.
 const TRIES: u32 = 5;
 
+/// The name of the log span around a pass; its field `kind` says whose pass it is.
+pub const PASS_SPAN: &str = "pass";
+
 /// One pass. It writes the object at most once; what it writes, the cache knows at once.
 pub struct Pass {
     pub(crate) id: String,
@@ -31,6 +34,8 @@ pub struct Pass {
     pub(crate) events: Events,
     pub(crate) clock: SharedClock,
     pub(crate) slot: Slot,
+    /// What the feature adds to the pass's last log line.
+    pub(crate) details: tracing::Span,
     /// The object as our own write left it.
     pub(crate) written: Option<Arc<Stored>>,
     /// The wish this pass has dealt with; none if others changed it meanwhile.
@@ -69,6 +74,12 @@ impl Pass {
     /// Time, as the engine sees it.
     pub fn clock(&self) -> &SharedClock {
         &self.clock
+    }
+
+    /// Adds the fields of `span` to the log line that tells how this pass ended. Lines in between get
+    /// them when the feature's work runs in the span, too.
+    pub fn describe(&mut self, span: &tracing::Span) {
+        self.details = span.clone();
     }
 
     /// How long the engine waits before the next pass if this one ends in an error.
@@ -111,6 +122,7 @@ impl Pass {
             (rest.len() < list.len()).then(|| json!({"finalizers": rest}))
         });
         match gone.await {
+            Err(ApiError::Stale { .. }) => Ok(()), // a namesake is there: this one has gone
             Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }
@@ -151,7 +163,8 @@ impl Pass {
             return Ok(Recorded::Now); // the next pass starts from that
         }
         let object = self.object.clone();
-        let bound = Bound::Version(object.uid(), object.version());
+        let version = object.resource_version();
+        let bound = Bound::Version(object.uid(), &version);
         Ok(if self.patch_status(status, bound).await? {
             Recorded::Now
         } else {
@@ -185,7 +198,8 @@ impl Pass {
             .object
             .parse(&self.kind)
             .map_err(|error| unreadable(&error))?;
-        let bound = bound.over(old.get("status"), self.object.version());
+        let version = self.object.resource_version();
+        let bound = bound.over(old.get("status"), &version);
         // What our type knows of the old status is ours to remove; the rest is others'.
         let ours = old
             .get("status")
@@ -210,7 +224,7 @@ impl Pass {
         let now = self.read(&text)?;
         let stale = match bound {
             Bound::Uid(uid) => now.uid() != uid,
-            Bound::Version(uid, version) => now.uid() != uid || now.version() != version,
+            Bound::Version(uid, version) => now.uid() != uid || now.resource_version() != version,
         };
         self.cache.store().learn(now);
         Ok(stale.then(|| ApiError::Stale {
@@ -225,18 +239,18 @@ impl Pass {
         edit: impl Fn(&k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Option<Value>,
     ) -> Result<(), ApiError> {
         let path = self.kind.path(self.key());
+        let what = format!("{verb} {} {}", self.kind.kind, self.key());
         let mut seen = self.object.clone();
         let mut tries = 0;
         loop {
             let Some(mut metadata) = edit(&seen.metadata()) else {
                 return Ok(());
             };
-            metadata["resourceVersion"] = json!(seen.version().to_string());
-            let what = format!("{verb} {} {}", self.kind.kind, self.key());
+            metadata["resourceVersion"] = json!(seen.resource_version());
             match patch::patch(
                 &self.client,
                 &path,
-                what,
+                what.clone(),
                 Form::Merge,
                 &json!({"metadata": metadata}),
             )
@@ -247,9 +261,10 @@ impl Pass {
                     // Our own edit is no news to us, unless somebody else's came with it.
                     let alone = seen.wish() == self.object.wish();
                     self.wish = match &self.written {
-                        // It went with its last finalizer: what the cache still holds is past.
+                        // It went with its last finalizer. What follows must not meet it again.
                         Some(now) if is_gone(now) => {
-                            self.cache.store().get(self.key()).map(|held| held.wish())
+                            self.cache.store().release(now);
+                            None
                         }
                         Some(now) if alone => Some(now.wish()),
                         Some(_) | None => None,
@@ -262,7 +277,7 @@ impl Pass {
             let text = patch::get(&self.client, &self.kind, self.object.key()).await?;
             let now = self.read(&text)?;
             if now.uid() != self.object.uid() {
-                return Ok(()); // a namesake: nothing of ours
+                return Err(ApiError::Stale { what }); // a namesake: nothing of ours
             }
             seen = self.cache.store().learn(now);
         }
@@ -304,3 +319,6 @@ fn reference(kind: &Kind, object: &Stored) -> ObjectReference {
         ..ObjectReference::default()
     }
 }
+
+#[cfg(test)]
+mod tests;

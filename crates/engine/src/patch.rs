@@ -73,13 +73,13 @@ pub(crate) enum Bound<'a> {
     /// This object, whatever happened to it since.
     Uid(&'a str),
     /// This very version of it: an intent must not be recorded over news.
-    Version(&'a str, u64),
+    Version(&'a str, &'a str),
 }
 
-impl Bound<'_> {
+impl<'a> Bound<'a> {
     /// A first status goes in as a whole: bound to the version read, it replaces none that others
     /// wrote meanwhile.
-    pub(crate) fn over(self, old: Option<&Value>, version: u64) -> Self {
+    pub(crate) fn over(self, old: Option<&Value>, version: &'a str) -> Self {
         match self {
             Self::Uid(uid) if !old.is_some_and(Value::is_object) => Self::Version(uid, version),
             Self::Uid(_) | Self::Version(..) => self,
@@ -103,7 +103,7 @@ pub(crate) fn status_patch(
         }
     }];
     if let Bound::Version(_, version) = bound {
-        steps.push(json!({"op": "test", "path": "/metadata/resourceVersion", "value": version.to_string()}));
+        steps.push(json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}));
     }
     let guards = steps.len();
     match (old.and_then(Value::as_object), new.as_object()) {
@@ -180,18 +180,19 @@ mod tests {
 
     #[test]
     fn a_first_status_is_bound_to_the_version_and_a_later_one_to_the_object() {
-        let first = BOUND.over(None, 7);
+        let first = BOUND.over(None, "b7");
         let patch = status_patch(None, None, &json!({"a": 1}), first).unwrap();
         assert_eq!(
             patch[1],
-            json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"})
+            json!({"op": "test", "path": "/metadata/resourceVersion", "value": "b7"})
         );
-        assert!(matches!(BOUND.over(Some(&json!({})), 7), Bound::Uid("u")));
+        let later = BOUND.over(Some(&json!({})), "b7");
+        assert!(matches!(later, Bound::Uid("u")));
     }
 
     #[test]
     fn an_intent_is_bound_to_the_version() {
-        let patch = status_patch(None, None, &json!({"a/b": 1}), Bound::Version("u", 7)).unwrap();
+        let patch = status_patch(None, None, &json!({"a/b": 1}), Bound::Version("u", "7")).unwrap();
         assert_eq!(
             patch[1],
             json!({"op": "test", "path": "/metadata/resourceVersion", "value": "7"})

@@ -4,6 +4,7 @@
 //! - An object is handed out to one pass at a time; what comes in meanwhile runs once after it.
 //! - User changes come before followed changes, these before resyncs; none of them starves.
 //! - A failed object waits longer each time; nothing is ever dropped.
+//! - Only a pass that ends well, or a user's change, clears an object's failures.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
@@ -45,6 +46,12 @@ const BREATH: Duration = Duration::from_millis(100);
 /// A stale object is looked at again after this long: by then the cache has the news.
 const STALE: Duration = Duration::from_millis(200);
 
+/// A followed change brings a failing object's retry forward to this share of its delay, no further.
+const EARLIEST_SHARE: u32 = 4;
+
+/// So many passes in a row that only asked for another pass, and wrote nothing, are a failure.
+const IDLE_REPEATS: u32 = 10;
+
 /// How an object's pass ended, as far as the queue cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
@@ -70,6 +77,8 @@ struct Entry {
     /// When the timer rings, for which cause; its key in `timers`.
     timer: Option<(Duration, u64, Cause)>,
     failures: u32,
+    /// Passes in a row that asked for another one and wrote nothing.
+    idle_repeats: u32,
     /// No change runs before this, but for the user's own while it fails.
     earliest: Duration,
     /// When its last pass began.
@@ -119,11 +128,10 @@ impl Queue {
 
     /// Asks for a pass over `key`. A user's change also forgets the failures before it.
     pub(crate) fn add(&mut self, key: &ObjectKey, cause: Cause, now: Duration) {
-        let entry = self.entries.entry(key.clone()).or_default();
-        if cause == Cause::User && entry.failures > 0 {
-            entry.failures = 0;
-            self.failing -= 1;
+        if cause == Cause::User {
+            self.succeeded(key);
         }
+        let entry = self.entries.entry(key.clone()).or_default();
         let breath = entry.began.map_or(Duration::ZERO, |began| began + BREATH);
         if entry.running {
             entry.again = Some(entry.again.map_or(cause, |before| before.min(cause)));
@@ -133,7 +141,9 @@ impl Queue {
             // Its own time comes: a second look now would be a second look.
         } else if cause == Cause::Followed && entry.failures > 0 && now < entry.earliest {
             let at = entry.earliest; // in back-off: sooner than planned, but not at once
-            self.set_timer(key, at, Cause::Followed);
+            if entry.timer.is_none_or(|(planned, ..)| planned > at) {
+                self.set_timer(key, at, Cause::Followed);
+            }
         } else if now < breath {
             let before = entry
                 .timer
@@ -151,14 +161,51 @@ impl Queue {
 
     /// Asks for a pass over `key` after this long, unless one comes sooner anyway.
     pub(crate) fn add_in(&mut self, key: &ObjectKey, delay: Duration, now: Duration) {
-        let at = now.saturating_add(delay);
         let entry = self.entries.entry(key.clone()).or_default();
+        let mut at = now.saturating_add(delay);
+        if entry.failures > 0 {
+            at = at.max(entry.earliest);
+        }
         let sooner = entry.timer.is_some_and(|(planned, ..)| planned <= at);
         if delay.is_zero() || entry.running {
             self.add(key, Cause::Followed, now);
         } else if entry.waiting.is_none() && !sooner {
             self.set_timer(key, at, Cause::Followed);
         }
+    }
+
+    /// Asks for the first pass over `key` after this long, unless it has a pass ahead already.
+    pub(crate) fn add_first(&mut self, key: &ObjectKey, delay: Duration, now: Duration) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if delay.is_zero() || entry.running {
+            self.add(key, Cause::Resync, now);
+        } else if entry.waiting.is_none() && entry.timer.is_none() {
+            self.set_timer(key, now.saturating_add(delay), Cause::Resync);
+        }
+    }
+
+    /// The pass over `key` ended well, whatever comes next: its failures no longer count.
+    pub(crate) fn succeeded(&mut self, key: &ObjectKey) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.idle_repeats = 0;
+            if std::mem::take(&mut entry.failures) > 0 {
+                self.failing -= 1;
+            }
+        }
+    }
+
+    /// The pass over `key` has ended; `is_idle` if it asks for another one at once and wrote nothing.
+    /// Answers whether that counts as a failure: too many in a row were idle.
+    pub(crate) fn is_repeating_idly(&mut self, key: &ObjectKey, is_idle: bool) -> bool {
+        let Some(entry) = self.entries.get_mut(key) else {
+            return false;
+        };
+        entry.idle_repeats = if is_idle {
+            entry.idle_repeats.saturating_add(1)
+        } else {
+            0
+        };
+        entry.idle_repeats >= IDLE_REPEATS
     }
 
     /// How long `key` would wait if its next end were a failure.
@@ -217,18 +264,17 @@ impl Queue {
         let failed = next == Next::Failed || (stale && entry.stale);
         entry.stale = stale;
         let breath = entry.began.map_or(now, |began| began + BREATH);
-        match (entry.failures > 0, failed) {
-            (true, false) => self.failing -= 1,
-            (false, true) => self.failing += 1,
-            (true, true) | (false, false) => {}
-        }
         if failed {
+            if entry.failures == 0 {
+                self.failing += 1;
+            }
             entry.failures = entry.failures.saturating_add(1);
             let delay = self.backoff.delay(entry.failures, random);
-            entry.earliest = now + self.backoff.first.min(delay);
+            let soonest = self.backoff.first.max(delay / EARLIEST_SHARE);
+            entry.earliest = now + soonest.min(delay);
             self.set_timer(key, now.saturating_add(delay), Cause::Followed);
-        } else {
-            entry.failures = 0;
+        } else if matches!(next, Next::After(..)) {
+            self.succeeded(key);
         }
         match next {
             Next::Again => self.make_ready(key, Cause::User, now),
@@ -284,7 +330,7 @@ impl Queue {
         self.depth.iter().any(|depth| *depth > 0)
     }
 
-    /// Everything that ran was dropped: it runs again.
+    /// Everything that ran was dropped: it runs again, but nobody waits for it.
     pub(crate) fn interrupted(&mut self, now: Duration) {
         let running: Vec<_> = self
             .entries
@@ -293,7 +339,11 @@ impl Queue {
             .map(|(k, _)| k.clone())
             .collect();
         for key in running {
-            self.finish(&key, Next::Again, now, 0.0);
+            if let Some(entry) = self.entries.get_mut(&key) {
+                entry.running = false;
+                let cause = entry.again.take().unwrap_or(Cause::Followed);
+                self.make_ready(&key, cause, now);
+            }
         }
     }
 

@@ -87,7 +87,11 @@ impl Reading {
                 Health::Starting if waited > READING => {
                     Some(format!("{}: no answer in time", key.kind.plural))
                 }
-                Health::Starting | Health::Synced | Health::NotServed => None,
+                Health::Unserved => Some(format!(
+                    "{}: the API server answers 404 and does not say that the kind is gone",
+                    key.kind.plural
+                )),
+                Health::Starting | Health::Synced | Health::Absent => None,
             });
             if waited > BROKEN
                 && let Some(why) = broken.next()
@@ -102,7 +106,7 @@ impl Reading {
         }
         let first = caches.first().map(|cache| cache.key());
         let is_missing =
-            |(key, health): &(WatchKey, Health)| *health == Health::NotServed && first == Some(key);
+            |(key, health): &(WatchKey, Health)| *health == Health::Absent && first == Some(key);
         if self.deck.hub.health().iter().any(is_missing) {
             let feature = &self.deck.feature;
             return Err(format!(

@@ -110,9 +110,18 @@ impl Stored {
         &self.uid
     }
 
-    /// resourceVersion as a number (comparable since Kubernetes 1.35, a number long before).
+    /// resourceVersion as a number (comparable since Kubernetes 1.35, a number long before); 0 if an
+    /// aggregated API server has versions that are none.
     pub fn version(&self) -> u64 {
         self.version
+    }
+
+    /// resourceVersion as the server sent it.
+    pub fn resource_version(&self) -> String {
+        match self.version {
+            0 => self.metadata().resource_version.unwrap_or_default(),
+            number => number.to_string(),
+        }
     }
 
     /// Whether a deletion was asked for.

@@ -6,6 +6,7 @@
 
 use std::fmt::Debug;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -68,6 +69,61 @@ impl Clock for RealClock {
     fn real(&self, wait: Duration) -> Duration {
         wait
     }
+}
+
+/// A real clock that also counts the time the machine was suspended.
+///
+/// # When not to use it
+/// For anything but leases: sleeps and time-outs run on the clock that stops in a suspended machine.
+#[derive(Debug, Clone, Copy)]
+pub struct BootClock {
+    made: Duration,
+    source: fn() -> Duration,
+}
+
+impl BootClock {
+    /// A clock whose elapsed time starts now.
+    pub fn new() -> Self {
+        Self::reading(since_boot)
+    }
+
+    fn reading(source: fn() -> Duration) -> Self {
+        let made = source();
+        Self { made, source }
+    }
+}
+
+impl Default for BootClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for BootClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        (self.source)().saturating_sub(self.made)
+    }
+
+    fn real(&self, wait: Duration) -> Duration {
+        wait
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn since_boot() -> Duration {
+    let time = nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME);
+    time.expect("Linux has this clock since 2.6.39").into()
+}
+
+/// Other systems are for development: their monotonic clock is enough.
+#[cfg(not(target_os = "linux"))]
+fn since_boot() -> Duration {
+    static START: std::sync::LazyLock<Instant> = std::sync::LazyLock::new(Instant::now);
+    START.elapsed()
 }
 
 /// A clock that starts at the real time and runs N-fold, so that an hour fits into a test.
@@ -202,6 +258,27 @@ impl Clock for TestClock {
     }
 }
 
+/// A clock that moves on by a second each time its elapsed time is read, so that a test can say at
+/// which reading a guard closes.
+#[derive(Debug, Default)]
+pub struct SteppingClock {
+    readings: AtomicU32,
+}
+
+impl Clock for SteppingClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::UNIX_EPOCH
+    }
+
+    fn elapsed(&self) -> Duration {
+        Duration::from_secs(1) * self.readings.fetch_add(1, Ordering::SeqCst)
+    }
+
+    fn real(&self, wait: Duration) -> Duration {
+        wait
+    }
+}
+
 /// `began` plus `passed`, or the end of time.
 fn later(began: Timestamp, passed: Duration) -> Timestamp {
     began.checked_add(passed).unwrap_or(Timestamp::MAX)
@@ -287,6 +364,26 @@ mod tests {
         assert_eq!(clock.real(HOUR), HOUR);
         let earlier = clock.elapsed();
         assert!(clock.elapsed() >= earlier);
+    }
+
+    #[test]
+    fn a_boot_clock_keeps_pace_with_a_real_one() {
+        let (boot, real) = (BootClock::new(), RealClock::new());
+        while real.elapsed() < Duration::from_millis(5) {}
+        assert!(boot.elapsed() >= Duration::from_millis(5));
+        assert!(boot.elapsed() < HOUR);
+    }
+
+    #[test]
+    fn a_boot_clock_counts_suspended_time() {
+        static SINCE_BOOT: AtomicU32 = AtomicU32::new(1000);
+        let source = || Duration::from_secs(1) * SINCE_BOOT.load(Ordering::SeqCst);
+        let guard = crate::Guard::new(Arc::new(BootClock::reading(source)));
+        guard.renewed(guard.elapsed(), Duration::from_secs(10));
+        SINCE_BOOT.fetch_add(9, Ordering::SeqCst);
+        assert_eq!(guard.check(), Ok(()));
+        SINCE_BOOT.fetch_add(3600, Ordering::SeqCst); // the machine was suspended
+        assert_eq!(guard.check(), Err(crate::Deposed));
     }
 
     #[test]

@@ -1,13 +1,18 @@
 //! Whether this process may write.
 
+use std::cell::Cell;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::{RealClock, SharedClock};
+use crate::{BootClock, SharedClock};
 
 const CLOSED: u64 = 0;
 const ALWAYS: u64 = u64::MAX;
+
+thread_local! {
+    static ALLOWED: Cell<u64> = const { Cell::new(0) };
+}
 
 /// Asked before every write, outside too: does our hold on the lease still stand?
 ///
@@ -23,13 +28,15 @@ const ALWAYS: u64 = u64::MAX;
 /// guard.renewed(sent, Duration::from_secs(10));
 /// assert!(guard.check().is_ok());
 /// ```
+/// A machine that was suspended counts the time it slept, so it does not believe that it leads.
 /// # Limits
-/// A machine that is suspended as a whole stops its monotonic clock; the time asleep is not seen.
-/// A write already sent when the lease is lost may still land: the hold granted by a renewal must
-/// be shorter than the lease by the time a call may take.
+/// A write already sent when the lease is lost may still land. So a write may take no longer than
+/// the guard has left plus its margin, the time between its closing and the next leader's first
+/// write: see [`write_timeout`].
 #[derive(Debug, Clone)]
 pub struct Guard {
     clock: SharedClock,
+    margin: Duration,
     /// Nanoseconds of `clock` until which writing is allowed.
     until: Arc<AtomicU64>,
 }
@@ -52,7 +59,7 @@ impl Guard {
 
     /// A guard for a process with leader election: closed until the lease is won.
     pub fn held() -> Self {
-        Self::new(Arc::new(RealClock::new()))
+        Self::new(Arc::new(BootClock::new()))
     }
 
     /// A closed guard that reads `clock`.
@@ -63,7 +70,27 @@ impl Guard {
     pub fn new(clock: SharedClock) -> Self {
         Self {
             clock,
+            margin: Duration::ZERO,
             until: Arc::new(AtomicU64::new(CLOSED)),
+        }
+    }
+
+    /// The same guard, which closes `margin` before another process may write.
+    #[must_use]
+    pub fn with_margin(self, margin: Duration) -> Self {
+        Self { margin, ..self }
+    }
+
+    /// The time between the closing of this guard and the first write of another process.
+    pub fn margin(&self) -> Duration {
+        self.margin
+    }
+
+    /// How long the guard stays open without a further renewal; `None` if it never closes by itself.
+    pub fn left(&self) -> Option<Duration> {
+        match self.until.load(Ordering::Acquire) {
+            ALWAYS => None,
+            until => Some(Duration::from_nanos(until).saturating_sub(self.clock.elapsed())),
         }
     }
 
@@ -91,18 +118,35 @@ impl Guard {
         self.until.store(CLOSED, Ordering::Release);
     }
 
-    /// Whether writing is allowed now.
+    /// Whether writing is allowed now. Each success counts in [`Guard::allowed_on_this_thread`].
     ///
     /// # Errors
     /// [`Deposed`] if not: drop the work in hand.
     pub fn check(&self) -> Result<(), Deposed> {
         match self.until.load(Ordering::Acquire) {
-            CLOSED => Err(Deposed),
-            ALWAYS => Ok(()),
-            until if nanos(self.clock.elapsed()) < until => Ok(()),
-            _ => Err(Deposed),
+            CLOSED => return Err(Deposed),
+            ALWAYS => {}
+            until if nanos(self.clock.elapsed()) < until => {}
+            _ => return Err(Deposed),
         }
+        ALLOWED.set(ALLOWED.get().wrapping_add(1));
+        Ok(())
     }
+
+    /// How many writes guards have allowed on this thread. Every client checks its guards before a
+    /// write, so whoever polls a future sees by this number whether the future wrote, wherever to.
+    pub fn allowed_on_this_thread() -> u64 {
+        ALLOWED.get()
+    }
+}
+
+/// How long a write under `guards` may take: `longest`, but never beyond the moment at which another
+/// process may write.
+pub fn write_timeout(longest: Duration, guards: &[Guard]) -> Duration {
+    let ends = guards
+        .iter()
+        .filter_map(|guard| Some(guard.left()?.saturating_add(guard.margin)));
+    ends.fold(longest, Duration::min)
 }
 
 /// Nanoseconds in 64 bits last 584 years; one below the mark of a guard that is always open.
@@ -195,6 +239,31 @@ mod tests {
         assert_eq!(guard.check(), Ok(()));
         guard.revoke();
         assert_eq!(guard.check(), Err(Deposed));
+    }
+
+    #[test]
+    fn a_write_ends_before_another_process_may_write() {
+        let (guard, clock) = guard();
+        let guard = guard.with_margin(Duration::from_secs(5));
+        guard.renewed(guard.elapsed(), HOLD);
+        let timeout = || write_timeout(Duration::from_secs(12), &[Guard::always(), guard.clone()]);
+        assert_eq!(timeout(), Duration::from_secs(12));
+        clock.advance(Duration::from_secs(8));
+        assert_eq!(timeout(), Duration::from_secs(7));
+        clock.advance(HOLD);
+        assert_eq!(timeout(), Duration::from_secs(5));
+        assert_eq!(Guard::always().left(), None);
+    }
+
+    #[test]
+    fn writes_that_are_allowed_are_counted() {
+        let (guard, _clock) = guard();
+        let before = Guard::allowed_on_this_thread();
+        assert_eq!(guard.check(), Err(Deposed));
+        assert_eq!(Guard::allowed_on_this_thread(), before);
+        guard.allow_until(HOLD);
+        assert_eq!(guard.check(), Ok(()));
+        assert_eq!(Guard::allowed_on_this_thread(), before + 1);
     }
 
     #[test]

@@ -11,7 +11,8 @@
 //! | which object, and whose                  | [`ObjectKey`], [`ClusterId`], [`Marker`]         |
 //! | a name Kubernetes accepts                | [`label`], [`subdomain`]                         |
 //! | a secret, or a text that may hold one    | [`Redacted`], [`redact`], [`cap`]                |
-//! | whether we may write                     | [`Guard`]                                        |
+//! | whether we may write                     | [`Guard`], [`GuardedBody`]                       |
+//! | when a connection counts as dead         | [`tcp`]                                          |
 
 mod backoff;
 mod class;
@@ -19,19 +20,22 @@ mod clock;
 mod conditions;
 mod diff3;
 mod guard;
+mod guarded_body;
 mod identity;
 mod names;
 mod progress;
 mod redact;
 mod reference;
 mod schedule;
+pub mod tcp;
 
 pub use backoff::Backoff;
 pub use class::Class;
-pub use clock::{Clock, RealClock, ScaledClock, SharedClock, TestClock};
+pub use clock::{BootClock, Clock, RealClock, ScaledClock, SharedClock, SteppingClock, TestClock};
 pub use conditions::{Conditions, find, is_true};
 pub use diff3::{Change, ChangeKind, Diff, Rules, diff3};
-pub use guard::{Deposed, Guard};
+pub use guard::{Deposed, Guard, write_timeout};
+pub use guarded_body::GuardedBody;
 pub use identity::{
     APPLIED, ClusterId, InvalidClusterId, MARKER_CLUSTER, MARKER_OBJECT, Marker, PAUSED,
     RECONCILE_NOW, object_marker,

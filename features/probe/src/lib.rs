@@ -146,12 +146,14 @@ impl Feature for ProbeFeature {
             ..WatchKey::all(Kind::of::<ConfigMap>())
         };
         let owned = owned.keep(Projection::Metadata);
+        let resync = seconds("probe-resync")?;
         let probes = ControllerSpec::new(
             WatchKey::all(Kind::of::<Probe>()),
             probe::Probes::new(ctx.clone(), owned.clone()),
         )
         .owns(owned)
-        .resync(seconds("probe-resync")?)
+        .resync(resync)
+        .blocked_pace(resync, resync)
         .deadline(seconds("probe-deadline")?)
         .also_reconcile_now("probe.pontoon.io/refresh");
         let probes = deck.control(probes);

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::{Classified, GuardedBody, kill_point};
-use kernel::{Class, Deposed, Guard, redact};
+use engine::{Classified, kill_point};
+use kernel::{Class, Deposed, Guard, GuardedBody, redact};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

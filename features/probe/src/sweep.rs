@@ -12,7 +12,7 @@ use crate::outside::{Error, Outside};
 pub(crate) fn start(deck: &Deck, outside: Outside, probes: Running, every: Duration) {
     let cache = deck.hub.cache(WatchKey::all(Kind::of::<Probe>()));
     let (probes, clock) = (Arc::new(probes), deck.clock.clone());
-    deck.task(move || {
+    deck.task("sweep", move || {
         let (outside, probes, cache, clock) = (
             outside.clone(),
             probes.clone(),

@@ -21,6 +21,9 @@ use jiff::Timestamp;
 
 pub(crate) use field::{Field, side_by_side};
 
+/// As CloudFront calls a tenant or a group that is everywhere.
+pub(crate) const DEPLOYED: &str = "Deployed";
+
 /// What CloudFront says of a tenant in a list: all but its parameters and tags.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Summary {
@@ -76,7 +79,7 @@ impl Live {
 
 impl Summary {
     pub(crate) fn is_deployed(&self) -> bool {
-        self.status == "Deployed"
+        self.status == DEPLOYED
     }
 
     /// It, as it is compared, with no parameters: a list does not tell them.

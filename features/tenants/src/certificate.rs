@@ -57,10 +57,32 @@ pub(crate) struct Details {
     pub(crate) arn: Option<String>,
     /// In CloudFront's word.
     pub(crate) status: String,
+    /// Who serves the token, in CloudFront's word.
+    pub(crate) host: Option<String>,
     pub(crate) tokens: Vec<ValidationToken>,
 }
 
+/// Whether details can show that CloudFront has `request` although `recorded` is on record, as
+/// after a crash: of a request they tell the token host, and no more.
+pub(crate) fn can_be_shown(
+    request: &BodyCertificateRequest,
+    recorded: Option<&BodyCertificateRequest>,
+) -> bool {
+    let host = request.validation_token_host;
+    recorded.is_none_or(|recorded| recorded.validation_token_host != host)
+}
+
 impl Details {
+    /// Whether they show it.
+    pub(crate) fn show(
+        &self,
+        request: &BodyCertificateRequest,
+        recorded: Option<&BodyCertificateRequest>,
+    ) -> bool {
+        let is_host = self.host.as_deref() == Some(request.validation_token_host.as_str());
+        can_be_shown(request, recorded) && (is_host || recorded.is_none())
+    }
+
     fn stage(&self) -> Stage {
         match self.status.as_str() {
             ISSUED => Stage::Issued,

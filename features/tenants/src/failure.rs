@@ -108,6 +108,12 @@ pub(crate) fn failure(fault: Fault, way: Way) -> Failure {
     }
 }
 
+/// As what `error` is counted; none if it is not: what we refuse ourselves is no error of AWS.
+pub(crate) fn counted(error: &aws::Error, way: Way) -> Option<&'static str> {
+    let meant = failure(error.fault(), way);
+    meant.counted.filter(|_| !error.is_our_refusal())
+}
+
 fn of_cloudfront(fault: Fault, way: Way) -> Failure {
     use Again::{AtOnce, Backoff, Slow};
     use Says::{Both, Nothing, Ready};

@@ -110,16 +110,14 @@ impl Feature for TenantsFeature {
         let ctx = Arc::new(Ctx::new(deck, settings::read(args)?));
         index(&ctx);
         ctx.started(start(&ctx, deck));
-        task(
-            &ctx,
-            deck,
-            |ctx| async move { ctx.aws().await.attend().await },
-        );
-        task(&ctx, deck, sweep::sweeps);
-        task(&ctx, deck, sweep::polls);
-        task(&ctx, deck, zones::write);
-        task(&ctx, deck, changes::poll);
-        task(&ctx, deck, listing::listings);
+        task(&ctx, deck, "aws", |ctx| async move {
+            ctx.aws().await.attend().await;
+        });
+        task(&ctx, deck, "sweep", sweep::sweeps);
+        task(&ctx, deck, "polls", sweep::polls);
+        task(&ctx, deck, "zones", zones::write);
+        task(&ctx, deck, "changes", changes::poll);
+        task(&ctx, deck, "listings", listing::listings);
         Ok(())
     }
 
@@ -138,12 +136,16 @@ fn index(ctx: &Ctx) {
 }
 
 /// Runs `work` while we lead.
-fn task<F>(ctx: &Arc<Ctx>, deck: &Deck, work: impl Fn(Arc<Ctx>) -> F + Send + Sync + 'static)
-where
+fn task<F>(
+    ctx: &Arc<Ctx>,
+    deck: &Deck,
+    name: &'static str,
+    work: impl Fn(Arc<Ctx>) -> F + Send + Sync + 'static,
+) where
     F: Future<Output = ()> + Send + 'static,
 {
     let ctx = Arc::clone(ctx);
-    deck.task(move || work(Arc::clone(&ctx)));
+    deck.task(name, move || work(Arc::clone(&ctx)));
 }
 
 fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {

@@ -40,6 +40,11 @@ pub(crate) struct Memory {
     pub(crate) corrected: Option<Duration>,
     /// The last Update, until a read shows what came of it.
     pub(crate) sent: Option<Box<Accepted>>,
+    /// The spec whose Update CloudFront refused: its records go on without it.
+    pub(crate) update_refused: Option<i64>,
+    /// The spec of which a pass planned records while CloudFront is left alone: the next pass only
+    /// sends them.
+    pub(crate) sends_records: Option<i64>,
     /// An Update that had no effect.
     pub(crate) ineffective: Option<Box<Ineffective>>,
     /// That the condition was asked for one that an earlier process sent.

@@ -27,8 +27,8 @@ pub(crate) const BACKOFF: Backoff = Backoff {
 const TRIES: u32 = 5;
 
 /// Counts an error, whoever met it.
-pub(crate) fn count(ctx: &Ctx, fault: Fault, way: Way) {
-    if let Some(error_type) = failure::failure(fault, way).counted {
+pub(crate) fn count(ctx: &Ctx, error: &Error, way: Way) {
+    if let Some(error_type) = failure::counted(error, way) {
         ctx.metrics.failed(error_type);
     }
 }
@@ -57,14 +57,14 @@ pub(crate) async fn insist<T, F>(ctx: &Ctx, way: Way, ask: impl Fn() -> F) -> Re
 where
     F: Future<Output = Result<T, Error>>,
 {
-    let met = |fault| count(ctx, fault, way);
+    let met = |error: &Error| count(ctx, error, way);
     insisted(&ctx.deck.clock, way, met, ask).await
 }
 
 async fn insisted<T, F>(
     clock: &SharedClock,
     way: Way,
-    met: impl Fn(Fault),
+    met: impl Fn(&Error),
     ask: impl Fn() -> F,
 ) -> Result<T, Error>
 where
@@ -76,7 +76,7 @@ where
             Ok(told) => return Ok(told),
             Err(error) => error,
         };
-        met(error.fault());
+        met(&error);
         failures += 1;
         match pause(error.fault(), way, failures, fastrand::f64()) {
             Some(wait) if failures < TRIES => tokio::time::sleep(clock.real(wait)).await,
@@ -119,6 +119,23 @@ impl Outside {
     ) -> Result<Arc<Distribution>, Error> {
         let ask = async || account.cloudfront(asker).distribution(id).await;
         self.distributions.get(id.to_owned(), longest, ask).await
+    }
+
+    /// What [`distribution`](Self::distribution) gives without a call; none if it needs one.
+    pub(crate) fn cached_distribution(&self, id: &str) -> Option<Result<Arc<Distribution>, Error>> {
+        self.distributions.cached(&id.to_owned())
+    }
+
+    /// Whether [`group`](Self::group) finds it without a call.
+    pub(crate) fn has_group(&self, id: &str) -> bool {
+        let cached = self.groups.cached(&id.to_owned());
+        cached.is_some_and(|told| told.is_ok())
+    }
+
+    /// The account's default group, if no call is needed to know it.
+    pub(crate) fn cached_default_group(&self) -> Option<GroupSummary> {
+        let all = self.all_groups.cached(&())?.ok()?;
+        all.iter().find(|group| group.is_default).cloned()
     }
 
     /// A connection group by its id.
@@ -268,7 +285,7 @@ mod tests {
                 Some(status) => Err(refusal(*status, "InternalError")),
             }
         };
-        let count = |fault| met.borrow_mut().push(fault);
+        let count = |error: &Error| met.borrow_mut().push(error.fault());
         let answer = insisted(&clock, Way::Dns, count, ask).await;
         assert_eq!(answer.map_err(|error| error.fault()), expected);
         let errors = asked.get() - usize::from(expected.is_ok());

@@ -19,7 +19,7 @@ use futures::future::join_all;
 use kernel::{ObjectKey, find, spread};
 use parking_lot::Mutex;
 
-use crate::body::Summary;
+use crate::body::{DEPLOYED, Summary};
 use crate::ctx::{Ctx, Ours};
 use crate::diff::news;
 use crate::failure::{Missing, Way};
@@ -213,7 +213,7 @@ fn is_in_progress(status: &DistributionTenantStatus) -> bool {
         reasons::NOT_OWNED,
         reasons::POLICY_DENIED,
     ];
-    status.distribution_tenant_status.as_deref() != Some("Deployed")
+    status.distribution_tenant_status.as_deref() != Some(DEPLOYED)
         && !ready.is_some_and(|one| left_alone.contains(&one.reason.as_str()))
 }
 

@@ -106,6 +106,14 @@ impl<K: Hash + Eq, V> Told<K, V> {
         told
     }
 
+    /// What [`get`](Self::get) gives without asking, refusals included; none if it would ask.
+    pub(crate) fn cached(&self, key: &K) -> Option<Result<Arc<V>, aws::Error>> {
+        let place = self.answers.lock().get(key).map(Arc::clone)?;
+        let last = place.last.lock();
+        let last = last.as_ref().filter(|last| last.serves(&self.clock, KEPT));
+        last.map(|last| last.told.clone())
+    }
+
     /// Forgets the answer for `key`: we have just changed what it tells of.
     pub(crate) fn forget(&self, key: &K) {
         self.answers.lock().remove(key);
@@ -214,6 +222,32 @@ mod tests {
         assert_eq!(*desk.ask(KEPT).await.unwrap(), 1);
         desk.clock.advance(Duration::from_secs(1));
         assert_eq!(*desk.ask(KEPT).await.unwrap(), 2);
+    }
+
+    #[tokio::test]
+    async fn an_answer_is_cached_as_long_as_it_serves() {
+        let desk = Desk::new();
+        let cached = || desk.told.cached(&"a");
+        assert!(cached().is_none());
+        desk.ask(KEPT).await.unwrap();
+        desk.clock.advance(Duration::from_secs(299));
+        assert_eq!(cached().map(Result::unwrap), Some(Arc::new(1)));
+        desk.clock.advance(Duration::from_secs(1));
+        assert!(cached().is_none());
+    }
+
+    #[tokio::test]
+    async fn a_refusal_is_cached_as_long_as_it_serves() {
+        let desk = Desk::new();
+        let cached = || desk.told.cached(&"a");
+        desk.refused(refusal(403, "AccessDenied")).await;
+        desk.clock.advance(Duration::from_secs(29));
+        let fault = cached().map(|told| told.unwrap_err().fault());
+        assert_eq!(fault, Some(Fault::Denied));
+        desk.clock.advance(Duration::from_secs(1));
+        assert!(cached().is_none());
+        desk.refused(refusal(400, "Throttling")).await;
+        assert!(cached().is_none());
     }
 
     #[tokio::test]

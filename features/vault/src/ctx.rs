@@ -1,12 +1,13 @@
 //! What all kinds of the feature stand on.
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::vault::{
     PolicyKind, PolicyReference, VaultClusterPolicy, VaultClusterRole, VaultConnection,
-    VaultKVSecret, VaultPolicy, VaultRole,
+    VaultConnectionSpec, VaultKVSecret, VaultPolicy, VaultRole,
 };
 use engine::{Applier, Cache, Deck, Index, Kind, Projection, Running, Stored, WatchKey};
 use jiff::Timestamp;
@@ -17,9 +18,10 @@ use serde_json::Value;
 use crate::language::text::Header;
 use crate::links::{Dependent, Links, Standing};
 use crate::metrics::Metrics;
-use crate::names;
+use crate::names::{self, Naming};
+use crate::realm::Realm;
 use crate::settings::Settings;
-use crate::sync::{Looks, Refusals};
+use crate::sync::{Announcements, Looks, Neighbours, Refusals};
 
 /// Dependents by the connection they name.
 const BY_CONNECTION: &str = "vault.connectionRef";
@@ -36,6 +38,8 @@ pub(crate) struct Ctx {
     pub(crate) caches: Caches,
     pub(crate) refusals: Refusals,
     pub(crate) looks: Looks,
+    pub(crate) announcements: Announcements,
+    pub(crate) neighbours: Neighbours,
     wakers: OnceLock<Wakers>,
 }
 
@@ -53,22 +57,24 @@ pub(crate) struct Caches {
 /// The controllers, to ask for passes.
 pub(crate) struct Wakers {
     pub(crate) connections: Running,
-    pub(crate) policies: Running,
-    pub(crate) cluster_policies: Running,
-    pub(crate) roles: Running,
-    pub(crate) cluster_roles: Running,
-    pub(crate) seeds: Running,
+    /// None for a controller that was left out at start; so for those below.
+    pub(crate) policies: Option<Running>,
+    pub(crate) cluster_policies: Option<Running>,
+    pub(crate) roles: Option<Running>,
+    pub(crate) cluster_roles: Option<Running>,
+    pub(crate) seeds: Option<Running>,
 }
 
 impl Wakers {
-    fn of(&self, kind: Dependent) -> &Running {
-        match kind {
+    fn of(&self, kind: Dependent) -> Option<&Running> {
+        let running = match kind {
             Dependent::Policy => &self.policies,
             Dependent::ClusterPolicy => &self.cluster_policies,
             Dependent::Role => &self.roles,
             Dependent::ClusterRole => &self.cluster_roles,
             Dependent::Seed => &self.seeds,
-        }
+        };
+        running.as_ref()
     }
 }
 
@@ -107,6 +113,8 @@ impl Ctx {
             caches,
             refusals: Refusals::default(),
             looks: Looks::default(),
+            announcements: Announcements::default(),
+            neighbours: Neighbours::default(),
             wakers: OnceLock::new(),
         }
     }
@@ -151,8 +159,9 @@ impl Ctx {
     }
 
     pub(crate) fn wake(&self, kind: Dependent, key: &ObjectKey, delay: Duration) {
-        if let Some(wakers) = self.wakers.get() {
-            wakers.of(kind).wake_in(key, delay);
+        let running = self.wakers.get().and_then(|wakers| wakers.of(kind));
+        if let Some(running) = running {
+            running.wake_in(key, delay);
         }
     }
 
@@ -171,6 +180,12 @@ impl Ctx {
             .store()
             .get(&ObjectKey::cluster(name))?;
         held.parse(&Kind::of::<VaultConnection>()).ok()
+    }
+
+    /// Where an object with this namespace of its own gets over `connection`.
+    pub(crate) fn realm(&self, connection: &VaultConnection, own: Option<&str>) -> Realm {
+        let name = connection.metadata.name.as_deref().unwrap_or_default();
+        Realm::new(connection, self.links.last_health(name), own)
     }
 
     /// All objects that go through a connection.
@@ -230,6 +245,23 @@ impl Ctx {
         }
     }
 
+    /// How names in Vault are derived from the objects of a connection.
+    pub(crate) fn naming(&self, connection: &VaultConnection) -> Naming {
+        Naming::new(connection, self.identity(connection))
+    }
+
+    /// The log fields of a pass over what goes through `connection`; none while that is unknown.
+    pub(crate) fn log_span(&self, connection: &str) -> tracing::Span {
+        let Some(found) = self.connection(connection) else {
+            return tracing::Span::none();
+        };
+        let name = self.settings.cluster_name.as_deref();
+        log_span(
+            connection,
+            &log_fields(&found.spec, name, &self.deck.cluster),
+        )
+    }
+
     /// How this cluster is called in the names it derives for a connection.
     pub(crate) fn identity(&self, connection: &VaultConnection) -> String {
         let mount = names::login_mount(&connection.spec.auth);
@@ -247,6 +279,39 @@ impl Caches {
             Dependent::Seed => &self.seeds,
         }
     }
+}
+
+/// What log lines say of a connection besides its name.
+#[derive(Debug, PartialEq, Eq)]
+struct LogFields {
+    /// The mount at which we log in, else the one that roles go to; empty without either.
+    auth_path: String,
+    /// This cluster's name, else the UID that stands for it.
+    cluster: String,
+}
+
+fn log_fields(
+    spec: &VaultConnectionSpec,
+    cluster_name: Option<&str>,
+    uid: &impl Display,
+) -> LogFields {
+    let role_mount = || names::role_mount(spec.defaults.as_ref(), &spec.auth).ok();
+    let mount = names::login_mount(&spec.auth).or_else(|| Some(role_mount()?.mount));
+    LogFields {
+        auth_path: mount.map(|mount| mount.to_string()).unwrap_or_default(),
+        cluster: cluster_name.map_or_else(|| format!("uid:{uid}"), str::to_owned),
+    }
+}
+
+/// At the level of errors, so that --log-level=warn and error leave the fields in their lines.
+fn log_span(connection: &str, fields: &LogFields) -> tracing::Span {
+    let LogFields { auth_path, cluster } = fields;
+    tracing::error_span!(
+        "connection",
+        vaultConnection = connection,
+        authPath = auth_path,
+        cluster
+    )
 }
 
 fn connection_of(object: &Stored) -> Vec<String> {
@@ -278,5 +343,36 @@ pub(crate) fn named(kind: PolicyKind, namespace: Option<&str>, name: &str) -> St
         (PolicyKind::VaultPolicy, None) => format!("VaultPolicy/{name}"),
         (PolicyKind::VaultClusterPolicy, _) => format!("VaultClusterPolicy/{name}"),
         (PolicyKind::External, _) => format!("External/{name}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+
+    #[rstest]
+    #[case::login(json!({"kubernetes": {"role": "r"}}), Value::Null, Some("prod"), "kubernetes", "prod")]
+    #[case::roles(json!({"token": {"secretRef": {"name": "s", "namespace": "n", "key": "k"}}}), json!({"authPath": "kubernetes-x"}), None, "kubernetes-x", "uid:42")]
+    #[case::neither(json!({"token": {"secretRef": {"name": "s", "namespace": "n", "key": "k"}}}), Value::Null, None, "", "uid:42")]
+    fn log_lines_name_the_mount_and_the_cluster(
+        #[case] auth: Value,
+        #[case] defaults: Value,
+        #[case] cluster_name: Option<&str>,
+        #[case] auth_path: &str,
+        #[case] cluster: &str,
+    ) {
+        let spec = json!({"address": "https://vault:8200", "auth": auth, "defaults": defaults});
+        let spec: VaultConnectionSpec = serde_json::from_value(spec).unwrap();
+        let fields = LogFields {
+            auth_path: auth_path.to_owned(),
+            cluster: cluster.to_owned(),
+        };
+        assert_eq!(log_fields(&spec, cluster_name, &42), fields);
+        // A line of this level has the fields whatever is filtered out.
+        let span = log_span("c", &fields);
+        assert_eq!(span.metadata().unwrap().level(), &tracing::Level::ERROR);
     }
 }

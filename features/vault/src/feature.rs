@@ -9,16 +9,16 @@ use api::vault::{
 };
 use clap::{Arg, ArgMatches};
 use engine::{
-    Check, ControllerSpec, Deck, Feature, Kind, LegacyLease, OWN_ACCOUNT, Rbac, Reconcile, Usage,
-    Verbs, WatchKey, rule,
+    Check, ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, Verbs,
+    WatchKey,
 };
 use futures::future::LocalBoxFuture;
-use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kernel::Backoff;
 use kube::Client;
 
 use crate::connection::Connections;
+use crate::controllers::{Controllers, Part};
 use crate::ctx::{Ctx, Wakers, namespaces};
 use crate::kv::Seeds;
 use crate::links::Dependent;
@@ -47,47 +47,11 @@ impl Feature for VaultFeature {
     }
 
     fn rbac(&self) -> Rbac {
-        let kinds = [
-            "vaultconnections",
-            "vaultpolicies",
-            "vaultclusterpolicies",
-            "vaultroles",
-            "vaultclusterroles",
-            "vaultkvsecrets",
-        ];
-        let below = |part: &str| -> Vec<String> {
-            kinds.iter().map(|kind| format!("{kind}/{part}")).collect()
-        };
-        let (status, finalizers) = (below("status"), below("finalizers"));
-        let texts = |list: &[String]| -> Vec<String> { list.to_vec() };
-        let named = |list: Vec<String>, verbs: &[&str]| {
-            let list: Vec<&str> = list.iter().map(String::as_str).collect();
-            rule(words::GROUP, &list, verbs)
-        };
-        Rbac {
-            cluster: vec![
-                rule(
-                    words::GROUP,
-                    &kinds,
-                    &["get", "list", "watch", "create", "patch", "delete"],
-                ),
-                named(texts(&status), &["patch"]),
-                named(texts(&finalizers), &["update"]),
-                rule("", &["namespaces"], &["get", "list", "watch"]),
-            ],
-            own_namespace: vec![
-                rule("", &["secrets"], &["get"]),
-                PolicyRule {
-                    resource_names: Some(vec![OWN_ACCOUNT.to_owned()]),
-                    ..rule("", &["serviceaccounts/token"], &["create"])
-                },
-                rule(
-                    "",
-                    &["configmaps"],
-                    &["get", "list", "watch", "create", "patch", "delete"],
-                ),
-            ],
-        }
+        Controllers::all().rbac()
+    }
+
+    fn rbac_with(&self, args: &ArgMatches) -> Result<Rbac, Usage> {
+        Ok(settings::controllers(args)?.rbac())
     }
 
     fn args(&self) -> Vec<Arg> {
@@ -126,7 +90,9 @@ impl Feature for VaultFeature {
         deck.at_the_end(async move { links.end().await });
         ctx.started(start(&ctx, deck));
         cleanup::start(&ctx, deck);
-        discovery::start_orphans(&ctx, deck);
+        if ctx.settings.controllers.has(Part::Discovery) {
+            discovery::start_orphans(&ctx, deck);
+        }
         Ok(())
     }
 
@@ -220,23 +186,25 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
         namespaces(),
         follow::objects_in_namespace(ctx, Dependent::Seed),
     );
-    let control = |dependents: ControllerSpec| {
+    let control = |part: Part, dependents: ControllerSpec| {
         let connections = caches.connections.key().clone();
-        deck.control(dependents.follow(connections, follow::nobody))
+        let spec = dependents.follow(connections, follow::nobody);
+        settings.controllers.has(part).then(|| deck.control(spec))
     };
     Wakers {
         connections: deck.control(connections),
-        policies: control(policies),
-        cluster_policies: control(cluster_policies),
-        roles: control(roles),
-        cluster_roles: control(cluster_roles),
-        seeds: control(seeds),
+        policies: control(Part::Policy, policies),
+        cluster_policies: control(Part::Policy, cluster_policies),
+        roles: control(Part::Role, roles),
+        cluster_roles: control(Part::Role, cluster_roles),
+        seeds: control(Part::Kv, seeds),
     }
 }
 
 fn controller(key: WatchKey, reconcile: impl Reconcile, settings: &Settings) -> ControllerSpec {
     ControllerSpec::new(key, reconcile)
         .resync(settings.resync)
+        .blocked_pace(settings.resync, settings.resync) // what conflicts is read at each resync
         .backoff(Backoff {
             first: settings.error_interval,
             cap: LONGEST_BACKOFF,

@@ -20,10 +20,13 @@
 mod cleanup;
 mod cli;
 mod connection;
+mod controllers;
 mod ctx;
 mod discovery;
 pub mod drift;
 mod feature;
+#[cfg(test)]
+mod fixture;
 mod follow;
 mod kv;
 pub mod language;
@@ -34,6 +37,7 @@ pub mod owner;
 pub mod pairs;
 mod place;
 mod policy;
+mod realm;
 mod role;
 mod settings;
 mod sync;

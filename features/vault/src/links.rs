@@ -7,8 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::vault::reasons;
-use kernel::{ObjectKey, Reason, SharedClock};
+use kernel::{ObjectKey, SharedClock};
 use parking_lot::Mutex;
 use vault_client::{Client, Health};
 
@@ -45,7 +44,7 @@ impl Dependent {
 #[derive(Debug, Clone)]
 pub(crate) enum Standing {
     Up(Health),
-    Down(Reason),
+    Down,
 }
 
 /// Why a dependent gets no client.
@@ -53,8 +52,8 @@ pub(crate) enum Standing {
 pub(crate) enum TurnedAway {
     /// Nothing is known yet; nothing is to be said yet.
     TooEarly,
-    /// The connection is down, and this is why.
-    Down(Reason),
+    /// The connection is down; its own status says why.
+    Down,
 }
 
 #[derive(Default)]
@@ -97,7 +96,7 @@ impl Links {
     pub(crate) fn health(&self, connection: &str) -> Option<Health> {
         match self.entries.lock().get(connection)?.standing.as_ref()? {
             Standing::Up(health) => Some(health.clone()),
-            Standing::Down(_) => None,
+            Standing::Down => None,
         }
     }
 
@@ -129,14 +128,11 @@ impl Links {
         let now = self.clock.elapsed();
         let since = *entry.asked.get_or_insert(now);
         Err(match &entry.standing {
-            Some(Standing::Down(reason)) => TurnedAway::Down(reason.clone()),
+            Some(Standing::Down) => TurnedAway::Down,
             Some(Standing::Up(_)) | None if now.saturating_sub(since) < FIRST_PASS => {
                 TurnedAway::TooEarly
             }
-            Some(Standing::Up(_)) | None => TurnedAway::Down(Reason::new(
-                reasons::CONNECTION_NOT_READY,
-                "it has not been looked at yet",
-            )),
+            Some(Standing::Up(_)) | None => TurnedAway::Down,
         })
     }
 
@@ -237,10 +233,6 @@ mod tests {
         })
     }
 
-    fn down() -> Reason {
-        Reason::new(reasons::VAULT_SEALED, "sealed")
-    }
-
     fn key(n: usize) -> ObjectKey {
         ObjectKey::namespaced("team-a", format!("p{n}"))
     }
@@ -252,9 +244,9 @@ mod tests {
         let ask = || links.vault("c", (Dependent::Policy, &key(0))).unwrap_err();
         assert_eq!(ask(), TurnedAway::TooEarly);
         clock.advance(FIRST_PASS);
-        assert!(matches!(ask(), TurnedAway::Down(_)));
-        assert!(links.found("c", Standing::Down(down())).is_empty());
-        assert_eq!(ask(), TurnedAway::Down(down()));
+        assert_eq!(ask(), TurnedAway::Down);
+        assert!(links.found("c", Standing::Down).is_empty());
+        assert_eq!(ask(), TurnedAway::Down);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! What things are called in Vault: identities, derived names, role mounts.
 
-use api::vault::{Auth, Defaults, RoleFamily};
+use api::vault::names::{NAME_PREFIX, SENTINEL, SYSTEM_POLICIES};
+use api::vault::{Auth, Defaults, NameFormat, RoleFamily, VaultConnection};
 use vault_client::AuthMount;
+
+use crate::place::Place;
 
 /// Stands for the namespace of what is cluster-wide, and for an identity nobody gave.
 const NOBODY: &str = "_";
@@ -28,9 +31,85 @@ fn fit(mount: &AuthMount) -> String {
     if fit == NOBODY { "-".to_owned() } else { fit }
 }
 
-/// The name of an object in Vault: `vao.<identity>.<namespace>.<name>`, in lower case.
-pub fn derived(identity: &str, namespace: Option<&str>, name: &str) -> String {
-    format!("vao.{identity}.{}.{name}", namespace.unwrap_or(NOBODY)).to_lowercase()
+/// How a connection derives names in Vault from objects.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Naming {
+    pub(crate) format: NameFormat,
+    pub(crate) identity: String,
+}
+
+impl Naming {
+    pub(crate) fn new(connection: &VaultConnection, identity: String) -> Self {
+        let defaults = connection.spec.defaults.as_ref();
+        Self {
+            format: defaults
+                .map(|defaults| defaults.name_format)
+                .unwrap_or_default(),
+            identity,
+        }
+    }
+
+    /// The name of an object in Vault, in lower case.
+    pub(crate) fn derived(&self, namespace: Option<&str>, name: &str) -> String {
+        let derived = match (self.format, namespace) {
+            (NameFormat::Qualified, namespace) => {
+                let namespace = namespace.unwrap_or(NOBODY);
+                format!("{NAME_PREFIX}{}.{namespace}.{name}", self.identity)
+            }
+            (NameFormat::NamespaceName, Some(namespace)) => format!("{namespace}-{name}"),
+            (NameFormat::NamespaceName, None) => name.to_owned(),
+        };
+        derived.to_lowercase()
+    }
+
+    /// Whether no object may have this name, which was derived. Qualified names cannot collide
+    /// with anything.
+    pub(crate) fn refuses(&self, place: &Place, auth: &Auth) -> bool {
+        match self.format {
+            NameFormat::Qualified => false,
+            NameFormat::NamespaceName => is_reserved(place, auth),
+        }
+    }
+}
+
+/// The objects, as namespace and name, from which [`NameFormat::NamespaceName`] derives `name`.
+pub(crate) fn sources(name: &str) -> impl Iterator<Item = (Option<&str>, &str)> {
+    let cluster_wide = std::iter::once((None, name));
+    let namespaced = name.match_indices('-').map(|(at, dash)| {
+        let (namespace, rest) = (&name[..at], &name[at + dash.len()..]);
+        (Some(namespace), rest)
+    });
+    cluster_wide.chain(namespaced)
+}
+
+/// Whether a derived name is not an object's to have: Vault's own policies, what the operator itself
+/// logs in by, and names in the other format.
+fn is_reserved(place: &Place, auth: &Auth) -> bool {
+    let name = place.name();
+    let prefix = name.get(..NAME_PREFIX.len()).unwrap_or_default();
+    if same(prefix, NAME_PREFIX) {
+        return true;
+    }
+    match place {
+        Place::Policy { .. } => {
+            let mut own = SYSTEM_POLICIES.iter().chain([&SENTINEL]);
+            own.any(|own| same(own, name))
+        }
+        Place::Role { mount, .. } => {
+            let login = login_role(auth).is_some_and(|role| same(role, name));
+            login && login_mount(auth).as_ref() == Some(mount)
+        }
+    }
+}
+
+/// The role that a connection logs in as, at its login mount.
+fn login_role(auth: &Auth) -> Option<&str> {
+    let roles = [
+        auth.kubernetes.as_ref().map(|auth| &auth.role),
+        auth.jwt.as_ref().map(|auth| &auth.role),
+        auth.oidc.as_ref().map(|auth| &auth.role),
+    ];
+    roles.into_iter().flatten().next().map(String::as_str)
 }
 
 /// Vault compares names of policies and roles without regard to case.
@@ -134,21 +213,66 @@ mod tests {
         );
     }
 
+    fn naming(format: NameFormat, identity: &str) -> Naming {
+        let identity = identity.to_owned();
+        Naming { format, identity }
+    }
+
     #[test]
     fn derived_names_are_lower_case_and_keep_cluster_wide_apart() {
+        let qualified = naming(NameFormat::Qualified, "kubernetes");
         assert_eq!(
-            derived("kubernetes", Some("team-a"), "App"),
+            qualified.derived(Some("team-a"), "App"),
             "vao.kubernetes.team-a.app"
         );
-        assert_eq!(
-            derived("kubernetes", None, "shared"),
-            "vao.kubernetes._.shared"
-        );
+        assert_eq!(qualified.derived(None, "shared"), "vao.kubernetes._.shared");
         assert_ne!(
-            derived("k", None, "team-a-app"),
-            derived("k", Some("team-a"), "app")
+            qualified.derived(None, "team-a-app"),
+            qualified.derived(Some("team-a"), "app")
         );
         assert!(same("vao.K.a.b", "vao.k.a.B"));
+    }
+
+    #[rstest]
+    #[case::of_a_namespace(Some("team-a"), "App", "team-a-app")]
+    #[case::cluster_wide(None, "shared", "shared")]
+    fn names_of_namespace_and_name(
+        #[case] namespace: Option<&str>,
+        #[case] name: &str,
+        #[case] expected: &str,
+    ) {
+        let short = naming(NameFormat::NamespaceName, "kubernetes");
+        let derived = short.derived(namespace, name);
+        assert_eq!(derived, expected);
+        let name = name.to_lowercase();
+        assert!(sources(&derived).any(|source| source == (namespace, &*name)));
+    }
+
+    #[test]
+    fn every_object_that_derives_a_name_is_found() {
+        let found: Vec<_> = sources("team-a-app").collect();
+        let expected = [
+            (None, "team-a-app"),
+            (Some("team"), "a-app"),
+            (Some("team-a"), "app"),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[rstest]
+    #[case::root("sys/policies/acl/root", true)]
+    #[case::default("sys/policies/acl/Default", true)]
+    #[case::of_namespace_default("sys/policies/acl/default-ceiling", true)]
+    #[case::the_operators_policy("sys/policies/acl/vault-access-operator", true)]
+    #[case::a_qualified_name("sys/policies/acl/vao.kubernetes.team-a.app", true)]
+    #[case::any_other("sys/policies/acl/default-app", false)]
+    #[case::the_operators_role("auth/kubernetes/role/pontoon", true)]
+    #[case::the_same_name_elsewhere("auth/kubernetes-x/role/pontoon", false)]
+    #[case::a_role_called_default("auth/kubernetes/role/default", false)]
+    fn reserved_names(#[case] path: &str, #[case] expected: bool) {
+        let place = Place::parse(path).unwrap();
+        let auth = auth(json!({"kubernetes": {"role": "pontoon"}}));
+        assert_eq!(is_reserved(&place, &auth), expected);
     }
 
     fn auth(value: Value) -> Auth {

@@ -26,13 +26,14 @@ pub enum Ownership {
 
 /// Judges the marker found on a live thing.
 ///
-/// | marker found            | on record | so       |
-/// |-------------------------|-----------|----------|
-/// | as last written         | yes       | ours     |
-/// | today's                 | any       | ours     |
-/// | none                    | yes       | ours     |
-/// | none                    | no        | unmarked |
-/// | another                 | any       | foreign  |
+/// | marker found                  | on record | so       |
+/// |-------------------------------|-----------|----------|
+/// | as last written               | yes       | ours     |
+/// | today's                       | any       | ours     |
+/// | either, without some lines    | yes       | ours     |
+/// | none                          | yes       | ours     |
+/// | none                          | no        | unmarked |
+/// | another                       | any       | foreign  |
 pub fn judge(live: Option<&Marker>, today: &Header, recorded: Recorded<'_>) -> Ownership {
     let Some(live) = live else {
         return if recorded.name.is_some() {
@@ -41,8 +42,15 @@ pub fn judge(live: Option<&Marker>, today: &Header, recorded: Recorded<'_>) -> O
             Ownership::Unmarked
         };
     };
-    let shown = shown(live);
-    let as_written = recorded.owner == Some(&*shown);
+    let found = shown(live);
+    // At a recorded place, a line that is missing contradicts nothing.
+    let as_written = recorded.owner.is_some_and(|owner| {
+        owner == found || (recorded.name.is_some() && !contradicts(live, owner))
+    });
+    let live = &match recorded.name {
+        Some(_) => completed(live, today),
+        None => live.clone(),
+    };
     // vao.<identity>.…: where the predecessor recorded no owner, the name tells whose it was.
     let as_named = recorded.owner.is_none()
         && names_object(live, today)
@@ -50,7 +58,50 @@ pub fn judge(live: Option<&Marker>, today: &Header, recorded: Recorded<'_>) -> O
     if as_written || as_named || is_today(live, today) {
         Ownership::Ours
     } else {
-        Ownership::Foreign(shown)
+        Ownership::Foreign(found)
+    }
+}
+
+/// Whether `live` has a line that is not in the marker that was shown as `owner`.
+fn contradicts(live: &Marker, owner: &str) -> bool {
+    let written = read(owner);
+    let lines = [
+        (&live.kind, written.kind),
+        (&live.resource, written.resource),
+        (&live.auth_mount, written.auth_mount),
+        (&live.cluster, written.cluster),
+    ];
+    let differs = |(live, written): &(&Option<String>, _)| live.is_some() && *live != written;
+    lines.iter().any(differs)
+}
+
+/// The marker that was [`shown`] as `owner`.
+fn read(owner: &str) -> Marker {
+    let parts = owner
+        .strip_suffix(')')
+        .and_then(|text| text.split_once(" ("));
+    let (object, places) = parts.unwrap_or((owner, ""));
+    let (kind, resource) = object.split_once(' ').unwrap_or((object, ""));
+    let place = |name: &str| {
+        let mut places = places.split(", ");
+        let value = places.find_map(|place| place.strip_prefix(name)?.strip_prefix(' '));
+        value.map(str::to_owned)
+    };
+    Marker {
+        auth_mount: place("auth-mount"),
+        cluster: place("cluster"),
+        resource: Some(resource.to_owned()),
+        kind: Some(kind.to_owned()),
+    }
+}
+
+/// The marker with the object's name and kind where it has none.
+fn completed(live: &Marker, today: &Header) -> Marker {
+    let or = |line: &Option<String>, today: &str| line.clone().or_else(|| Some(today.to_owned()));
+    Marker {
+        resource: or(&live.resource, &today.resource),
+        kind: or(&live.kind, &today.kind),
+        ..live.clone()
     }
 }
 
@@ -172,6 +223,74 @@ mod tests {
         assert_eq!(judge(Some(&live), &today(), recorded), Ownership::Ours);
     }
 
+    fn without(lines: &[&str], marker: Marker) -> Marker {
+        let kept = |name: &str, line: Option<String>| line.filter(|_| !lines.contains(&name));
+        Marker {
+            auth_mount: kept("auth-mount", marker.auth_mount),
+            cluster: kept("cluster", marker.cluster),
+            resource: kept("k8s-resource", marker.resource),
+            kind: kept("k8s-kind", marker.kind),
+        }
+    }
+
+    const NOT_RECORDED: Recorded<'_> = Recorded {
+        owner: None,
+        name: None,
+    };
+    const RECORDED: Recorded<'_> = Recorded {
+        owner: Some("VaultPolicy team-a/app (auth-mount m, cluster c)"),
+        name: Some("vao.c.team-a.app"),
+    };
+    const RECORDED_BEFORE_A_MOVE: Recorded<'_> = Recorded {
+        owner: Some("VaultPolicy team-a/app (auth-mount old)"),
+        name: Some("vao.old.team-a.app"),
+    };
+    const RECORDED_BEFORE_THE_CLUSTER_WAS_RENAMED: Recorded<'_> = Recorded {
+        owner: Some("VaultPolicy team-a/app (auth-mount m, cluster before)"),
+        name: Some("vao.before.team-a.app"),
+    };
+    const RECORDED_BY_PREDECESSOR: Recorded<'_> = Recorded {
+        owner: None,
+        name: Some("vao.old.team-a.app"),
+    };
+
+    #[rstest]
+    #[case::without_its_kind(&["k8s-kind"], found("team-a/app", Some("m"), Some("c")), RECORDED, true)]
+    #[case::without_its_name(&["k8s-resource"], found("", Some("m"), Some("c")), RECORDED, true)]
+    #[case::with_the_sentinel_alone(
+        &["k8s-kind", "k8s-resource", "auth-mount", "cluster"],
+        found("", None, None), RECORDED, true)]
+    #[case::without_kind_and_mount(
+        &["k8s-kind", "auth-mount"], found("team-a/app", None, Some("c")), RECORDED, true)]
+    #[case::as_before_a_move(
+        &["k8s-kind"], found("team-a/app", Some("old"), None), RECORDED_BEFORE_A_MOVE, true)]
+    #[case::without_its_mount_before_the_cluster_was_renamed(
+        &["auth-mount"], found("team-a/app", None, Some("before")),
+        RECORDED_BEFORE_THE_CLUSTER_WAS_RENAMED, true)]
+    #[case::of_a_cluster_that_was_never_recorded(
+        &[], found("team-a/app", Some("old"), Some("d")), RECORDED_BEFORE_A_MOVE, false)]
+    #[case::as_the_predecessor_wrote_it(
+        &["k8s-kind"], found("team-a/app", Some("old"), None), RECORDED_BY_PREDECESSOR, true)]
+    #[case::of_another_object(&["k8s-kind"], found("team-b/app", Some("m"), Some("c")), RECORDED, false)]
+    #[case::of_another_cluster(&["k8s-kind"], found("team-a/app", Some("m"), Some("d")), RECORDED, false)]
+    #[case::where_nothing_is_recorded(
+        &["k8s-kind"], found("team-a/app", Some("m"), Some("c")), NOT_RECORDED, false)]
+    fn a_marker_that_lacks_lines(
+        #[case] lines: &[&str],
+        #[case] whole: Marker,
+        #[case] recorded: Recorded<'_>,
+        #[case] ours: bool,
+    ) {
+        let live = without(lines, whole);
+        let judged = judge(Some(&live), &today(), recorded);
+        let expected = if ours {
+            Ownership::Ours
+        } else {
+            Ownership::Foreign(shown(&live))
+        };
+        assert_eq!(judged, expected);
+    }
+
     #[test]
     fn a_predecessors_record_tells_by_its_name() {
         let live = found("team-a/app", Some("old"), None);
@@ -203,6 +322,14 @@ mod tests {
             judge(None, &today(), Recorded::default()),
             Ownership::Unmarked
         );
+    }
+
+    #[rstest]
+    #[case::whole(marker(&today()))]
+    #[case::cluster_wide(found("app", None, None))]
+    #[case::by_its_cluster_alone(found("team-a/app", None, Some("uid:42")))]
+    fn an_owner_reads_back(#[case] marker: Marker) {
+        assert_eq!(read(&shown(&marker)), marker);
     }
 
     #[test]

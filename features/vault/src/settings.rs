@@ -10,6 +10,7 @@ use engine::flags::{self, flag, length, text};
 use engine::{LegacyLease, Usage};
 
 use crate::connection::ServiceAccountRef;
+use crate::controllers::{self, Controllers};
 
 const CLUSTER_NAME: &str = "cluster-name";
 const CLUSTER_NAME_BEFORE: &str = "CLUSTER_NAME";
@@ -87,6 +88,8 @@ pub(crate) struct Settings {
     pub(crate) service_account: ServiceAccountRef,
     /// The Lease of the predecessor, held too; none to run without.
     pub(crate) legacy_lease: Option<LegacyLease>,
+    /// The controllers that run.
+    pub(crate) controllers: Controllers,
 }
 
 /// How long an object waits for Vault to delete what it stands for.
@@ -147,6 +150,12 @@ fn args_beside(before: impl Fn(&str) -> Option<String>) -> Vec<Arg> {
             "Lease of vault-access-operator, held too, so that both never write together",
         )
         .default_value("2bf9394e.platform.io"),
+        flag(
+            controllers::FLAG,
+            "NAMES",
+            "Controllers of the vault feature that run, separated by commas; connection always does",
+        )
+        .default_value(controllers::DEFAULT),
     ]
 }
 
@@ -165,7 +174,13 @@ pub(crate) fn read(args: &ArgMatches) -> Result<Settings, Usage> {
             namespace: text(args, "namespace").to_owned(),
         },
         legacy_lease: flags::legacy_lease(args, LEGACY_LEASE)?,
+        controllers: controllers(args)?,
     })
+}
+
+/// The controllers that `args` choose.
+pub(crate) fn controllers(args: &ArgMatches) -> Result<Controllers, Usage> {
+    Controllers::parse(text(args, controllers::FLAG))
 }
 
 impl Settings {

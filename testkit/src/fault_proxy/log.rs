@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use http::{Method, StatusCode};
+use jiff::Timestamp;
 
 use super::rule::RuleId;
 
@@ -20,6 +21,8 @@ pub struct Logged {
     pub path: String,
     /// Query, empty when there is none.
     pub query: String,
+    /// The token of a request to Vault: it tells callers apart.
+    pub vault_token: Option<String>,
     /// The status the client was answered with; `None` while it waits, or when it got no answer.
     pub status: Option<StatusCode>,
     /// The rule that decided about it.
@@ -28,7 +31,8 @@ pub struct Logged {
 
 #[derive(Debug, Default)]
 pub(super) struct Log {
-    requests: VecDeque<Logged>,
+    /// Each with the time of its arrival.
+    requests: VecDeque<(Timestamp, Logged)>,
     seen: u64,
 }
 
@@ -38,17 +42,20 @@ impl Log {
         method: Method,
         path: String,
         query: String,
+        vault_token: Option<String>,
         rule: Option<RuleId>,
     ) -> u64 {
         self.seen += 1;
-        self.requests.push_back(Logged {
+        let request = Logged {
             seq: self.seen,
             method,
             path,
             query,
+            vault_token,
             status: None,
             rule,
-        });
+        };
+        self.requests.push_back((Timestamp::now(), request));
         if self.requests.len() > KEPT {
             self.requests.pop_front();
         }
@@ -56,16 +63,21 @@ impl Log {
     }
 
     pub(super) fn answered(&mut self, seq: u64, status: StatusCode) {
-        if let Ok(at) = self.requests.binary_search_by_key(&seq, |one| one.seq) {
-            self.requests[at].status = Some(status);
+        if let Ok(at) = self.requests.binary_search_by_key(&seq, |(_, one)| one.seq) {
+            self.requests[at].1.status = Some(status);
         }
     }
 
     pub(super) fn all(&self) -> Vec<Logged> {
-        self.requests.iter().cloned().collect()
+        self.requests.iter().map(|(_, one)| one.clone()).collect()
+    }
+
+    pub(super) fn arrivals(&self, matches: impl Fn(&Logged) -> bool) -> Vec<Timestamp> {
+        let matching = self.requests.iter().filter(|(_, one)| matches(one));
+        matching.map(|(at, _)| *at).collect()
     }
 
     pub(super) fn count(&self, matches: impl Fn(&Logged) -> bool) -> usize {
-        self.requests.iter().filter(|one| matches(one)).count()
+        self.requests.iter().filter(|(_, one)| matches(one)).count()
     }
 }

@@ -20,6 +20,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
+use jiff::Timestamp;
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -165,11 +166,18 @@ impl FaultProxy {
 
     /// How many requests so far had this method and a path that fits `pattern` (see [`Rule::on`]).
     pub fn count(&self, method: impl Into<AnyMethod>, pattern: &str) -> usize {
-        let AnyMethod(method) = method.into();
-        let matches =
-            |one: &Logged| fits(method.as_ref(), pattern, &one.method, &one.path, &one.query);
-        self.shared.log.lock().count(matches)
+        self.shared.log.lock().count(matching(method, pattern))
     }
+
+    /// When each of these requests arrived, in order.
+    pub fn arrivals(&self, method: impl Into<AnyMethod>, pattern: &str) -> Vec<Timestamp> {
+        self.shared.log.lock().arrivals(matching(method, pattern))
+    }
+}
+
+fn matching(method: impl Into<AnyMethod>, pattern: &str) -> impl Fn(&Logged) -> bool {
+    let AnyMethod(method) = method.into();
+    move |one: &Logged| fits(method.as_ref(), pattern, &one.method, &one.path, &one.query)
 }
 
 impl Drop for FaultProxy {

@@ -143,10 +143,13 @@ async fn answer(
     let (method, uri) = (request.method().clone(), request.uri().clone());
     let (path, query) = (uri.path(), uri.query().unwrap_or_default());
     let hit = shared.rules.lock().hit(&method, path, query);
+    let token = request.headers().get("x-vault-token");
+    let token = token.and_then(|token| Some(token.to_str().ok()?.to_owned()));
     let seq = shared.log.lock().arrived(
         method,
         path.to_owned(),
         query.to_owned(),
+        token,
         hit.as_ref().map(|(id, _)| *id),
     );
     let answer = match hit {

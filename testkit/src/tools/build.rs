@@ -1,15 +1,32 @@
 //! Builds a tool with Go, once per machine and pin.
 
 use std::{
+    fmt::Write,
     fs::{self, File},
     path::{Path, PathBuf},
+    process::Command,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
 
-use super::{Tool, find, pins::pin};
+use super::{
+    Tool, find,
+    pins::{Pin, files_below, pin},
+};
 use crate::child::{Child, Spec};
+
+/// Whatever the user has set for their own Go work must not change what we build; the checksum
+/// database is not asked, because go.sum is part of the repository.
+const GO_SETTINGS: [(&str, &str); 7] = [
+    ("CGO_ENABLED", "0"),
+    ("GOFLAGS", "-mod=readonly -buildvcs=false"),
+    ("GOSUMDB", "off"),
+    ("GOTOOLCHAIN", "local"),
+    ("GOWORK", "off"),
+    ("GOOS", ""),
+    ("GOARCH", ""),
+];
 
 /// Finds `tool`, or builds it.
 pub fn ensure(tool: Tool, progress: &dyn Fn(&str)) -> Result<PathBuf> {
@@ -38,7 +55,11 @@ pub fn build(tool: Tool, progress: &dyn Fn(&str)) -> Result<PathBuf> {
     }
 
     let partial = folder.join(format!("{}.partial", tool.name()));
-    compile(tool, &go(tool, folder, &partial), progress)?;
+    let workdir = match pin(tool) {
+        pin if pin.patches.is_empty() => pin.folder.clone(),
+        pin => patched(tool, pin, folder, progress)?,
+    };
+    compile(tool, &go(tool, folder, workdir, &partial), progress)?;
     fs::rename(&partial, &ready).with_context(|| format!("cannot make {}", ready.display()))?;
     Ok(ready)
 }
@@ -99,35 +120,80 @@ fn compile(tool: Tool, go: &Spec, progress: &dyn Fn(&str)) -> Result<()> {
     }
 }
 
-fn go(tool: Tool, folder: &Path, output: &Path) -> Spec {
+/// A Go module in `folder` that builds the tool from a patched copy of its sources.
+///
+/// Go replaces no file of its module cache, so the module is copied from there.
+fn patched(tool: Tool, pin: &Pin, folder: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf> {
+    let workdir = folder.join("patched");
+    progress(&format!("{}: fetching its sources", tool.name()));
+    let output = Command::new("go")
+        .args(["mod", "download", "-json", &pin.module])
+        .envs(GO_SETTINGS)
+        .current_dir(&pin.folder)
+        .output()
+        .context("cannot run go mod download")?;
+    let downloaded: Downloaded = serde_json::from_slice(&output.stdout).with_context(|| {
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        format!("go mod download of {}: {complaint}", pin.module)
+    })?;
+
+    if workdir.exists() {
+        fs::remove_dir_all(&workdir)?;
+    }
+    copy_folder(&downloaded.dir, &workdir.join("source"))?;
+    for (replaced, file) in &pin.patches {
+        let target = workdir.join("source").join(replaced);
+        fs::copy(file, &target).with_context(|| format!("cannot patch {}", target.display()))?;
+    }
+    let mut go_mod = fs::read_to_string(pin.folder.join("go.mod"))?;
+    writeln!(go_mod, "\nreplace {} => ./source", pin.module)?;
+    for (number, (module, stub)) in pin.stubs.iter().enumerate() {
+        copy_folder(stub, &workdir.join(format!("stub-{number}")))?;
+        writeln!(go_mod, "replace {module} => ./stub-{number}")?;
+    }
+    fs::write(workdir.join("go.mod"), go_mod)?;
+    fs::copy(pin.folder.join("go.sum"), workdir.join("go.sum"))?;
+    Ok(workdir)
+}
+
+/// What `go mod download -json` prints.
+#[derive(serde::Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Downloaded {
+    dir: PathBuf,
+}
+
+/// Copies files by content alone: those of Go's module cache are read-only.
+fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+    for file in files_below(from) {
+        let target = to.join(file.strip_prefix(from)?);
+        let folder = target.parent().expect("it lies below another");
+        fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        fs::write(&target, fs::read(&file)?)?;
+    }
+    Ok(())
+}
+
+fn go(tool: Tool, folder: &Path, workdir: PathBuf, output: &Path) -> Spec {
     let pin = pin(tool);
-    let mut args = ["build", "-trimpath", "-ldflags"].map(Into::into).to_vec();
+    let mut args = ["build", "-trimpath", "-tags"].map(Into::into).to_vec();
     args.extend([
+        (&pin.tags).into(),
+        "-ldflags".into(),
         (&pin.ldflags).into(),
         "-o".into(),
         output.into(),
         (&pin.package).into(),
     ]);
-    // Whatever the user has set for their own Go work must not change what we build; the
-    // checksum database is not asked, because go.sum is part of the repository.
-    let env = [
-        ("CGO_ENABLED", "0"),
-        ("GOFLAGS", "-mod=readonly -buildvcs=false"),
-        ("GOSUMDB", "off"),
-        ("GOTOOLCHAIN", "local"),
-        ("GOWORK", "off"),
-        ("GOOS", ""),
-        ("GOARCH", ""),
-    ];
     Spec {
         name: "go".into(),
         program: "go".into(),
         args,
-        env: env
+        env: GO_SETTINGS
             .map(|(name, value)| (name.to_owned(), value.into()))
             .to_vec(),
         dir: folder.to_owned(),
-        workdir: Some(pin.folder.clone()),
+        workdir: Some(workdir),
     }
 }
 
@@ -137,7 +203,12 @@ mod tests {
 
     #[test]
     fn a_users_go_settings_do_not_reach_the_build() {
-        let spec = go(Tool::Etcd, Path::new("/x"), Path::new("/x/etcd"));
+        let spec = go(
+            Tool::Etcd,
+            Path::new("/x"),
+            "/x".into(),
+            Path::new("/x/etcd"),
+        );
         let flags = spec.env.iter().find(|(name, _)| name == "GOFLAGS").unwrap();
         assert_eq!(flags.1, "-mod=readonly -buildvcs=false");
     }

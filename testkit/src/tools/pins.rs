@@ -11,6 +11,7 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::Tool;
+use crate::checkout::checkout;
 
 /// What a tool is built from.
 #[derive(Debug)]
@@ -23,6 +24,11 @@ pub(super) struct Pin {
     /// The Go package that is the tool.
     pub(super) package: String,
     pub(super) ldflags: String,
+    pub(super) tags: String,
+    /// Files of `module` that are replaced: the path there, and our file.
+    pub(super) patches: Vec<(PathBuf, PathBuf)>,
+    /// Modules that are replaced: the module, and our folder.
+    pub(super) stubs: Vec<(String, PathBuf)>,
     /// Eight hex digits that change with the sources or the way they are built.
     pub(super) fingerprint: String,
 }
@@ -36,6 +42,12 @@ struct Section {
     packages: BTreeMap<String, String>,
     #[serde(default)]
     stamp: BTreeMap<String, String>,
+    #[serde(default)]
+    tags: String,
+    #[serde(default)]
+    patches: BTreeMap<PathBuf, PathBuf>,
+    #[serde(default)]
+    stubs: BTreeMap<String, PathBuf>,
 }
 
 static SECTIONS: LazyLock<BTreeMap<String, Section>> = LazyLock::new(|| {
@@ -56,23 +68,35 @@ fn read(tool: Tool) -> Pin {
         .iter()
         .find_map(|(folder, section)| Some((folder, section, section.packages.get(tool.name())?)))
         .expect("every tool has a pin: a test asks for each");
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tools")
-        .join(folder);
-    let ldflags = ldflags(section);
-    let fingerprint = fingerprint(&folder, package, &ldflags);
+    let folder = checkout().join("testkit/tools").join(folder);
     let Section {
-        module, version, ..
-    } = section;
-    let (version, module) = (version.clone(), module.clone());
-    Pin {
-        version,
         module,
-        folder,
+        version,
+        packages: _,
+        stamp: _,
+        tags,
+        patches,
+        stubs,
+    } = section;
+    let patches = patches
+        .iter()
+        .map(|(replaced, file)| (replaced.clone(), folder.join("patches").join(file)));
+    let stubs = stubs
+        .iter()
+        .map(|(module, stub)| (module.clone(), folder.join("stubs").join(stub)));
+    let mut pin = Pin {
+        version: version.clone(),
+        module: module.clone(),
+        folder: folder.clone(),
         package: package.clone(),
-        ldflags,
-        fingerprint,
-    }
+        ldflags: ldflags(section),
+        tags: tags.clone(),
+        patches: patches.collect(),
+        stubs: stubs.collect(),
+        fingerprint: String::new(),
+    };
+    pin.fingerprint = fingerprint(&pin);
+    pin
 }
 
 fn ldflags(section: &Section) -> String {
@@ -93,16 +117,44 @@ fn ldflags(section: &Section) -> String {
     flags
 }
 
-fn fingerprint(folder: &Path, package: &str, ldflags: &str) -> String {
+fn fingerprint(pin: &Pin) -> String {
     let mut hash = Sha256::new();
     for file in ["go.mod", "go.sum"] {
-        hash.update(fs::read(folder.join(file)).unwrap_or_default());
+        hash.update(fs::read(pin.folder.join(file)).unwrap_or_default());
     }
-    hash.update(package);
-    hash.update(ldflags);
+    hash.update(&pin.package);
+    hash.update(&pin.ldflags);
+    hash.update(&pin.tags);
+    for (replaced, file) in &pin.patches {
+        hash.update(replaced.as_os_str().as_encoded_bytes());
+        hash.update(fs::read(file).unwrap_or_default());
+    }
+    for (module, stub) in &pin.stubs {
+        hash.update(module);
+        for file in files_below(stub) {
+            hash.update(fs::read(file).unwrap_or_default());
+        }
+    }
     let digest = hash.finalize();
     let head = digest.first_chunk().expect("a SHA-256 has 32 bytes");
     format!("{:08x}", u32::from_be_bytes(*head))
+}
+
+/// The files in a folder and its folders, in a stable order.
+pub(super) fn files_below(folder: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return vec![];
+    };
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.sort();
+    let below = paths.into_iter().flat_map(|path| {
+        if path.is_dir() {
+            files_below(&path)
+        } else {
+            vec![path]
+        }
+    });
+    below.collect()
 }
 
 #[cfg(test)]
@@ -125,9 +177,7 @@ mod tests {
             },
         ) in SECTIONS.iter()
         {
-            let path = Path::new(env!("CARGO_MANIFEST_DIR"))
-                .join("tools")
-                .join(folder);
+            let path = checkout().join("testkit/tools").join(folder);
             let text = fs::read_to_string(path.join("go.mod")).unwrap();
             let wanted = format!("{module} v{version}");
             let required = text.lines().any(|line| {
@@ -139,15 +189,37 @@ mod tests {
     }
 
     #[test]
-    fn the_fingerprint_follows_the_way_a_tool_is_built() {
+    fn the_fingerprint_follows_every_input_of_the_build() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |package, flags| fingerprint(folder.path(), package, flags);
-        let first = of("p", "-s");
+        let patch = folder.path().join("patch.go");
+        let of = |package: &str, ldflags: &str, tags: &str| {
+            fingerprint(&Pin {
+                version: String::new(),
+                module: String::new(),
+                folder: folder.path().to_owned(),
+                package: package.into(),
+                ldflags: ldflags.into(),
+                tags: tags.into(),
+                patches: vec![("a.go".into(), patch.clone())],
+                stubs: vec![("m".into(), folder.path().join("stub"))],
+                fingerprint: String::new(),
+            })
+        };
+        let first = of("p", "-s", "");
         assert_eq!(first.len(), 8);
-        assert_ne!(first, of("q", "-s"));
-        assert_ne!(first, of("p", "-w"));
+        assert_ne!(first, of("q", "-s", ""));
+        assert_ne!(first, of("p", "-w", ""));
+        assert_ne!(first, of("p", "-s", "minimal"));
+        fs::write(&patch, "package a").unwrap();
+        let patched = of("p", "-s", "");
+        assert_ne!(first, patched);
+        let stub = folder.path().join("stub/below");
+        fs::create_dir_all(&stub).unwrap();
+        fs::write(stub.join("b.go"), "package b").unwrap();
+        let patched = of("p", "-s", "");
+        assert_ne!(first, patched);
         fs::write(folder.path().join("go.sum"), "x").unwrap();
-        assert_ne!(first, of("p", "-s"));
+        assert_ne!(patched, of("p", "-s", ""));
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub(super) fn release(which: OperatorBuild) -> Result<PathBuf, Error> {
         .copied()
         .collect();
     let built = cargo::build(&args)?
+        .artifacts
         .into_iter()
         .filter(|artifact| artifact.target.name == "pontoon")
         .find_map(|artifact| artifact.executable);

@@ -36,6 +36,11 @@ const BENCHES: &[Bench] = &[
         about: "the vault feature's calls, writes, memory and latency, with 10,000 objects",
         run: vault::run,
     },
+    Bench {
+        name: "vault-bulk",
+        about: "the part of bench vault with 300 policies and 300 roles made and deleted at once",
+        run: vault::run_bulk,
+    },
 ];
 
 /// Runs the bench of this name.

@@ -5,7 +5,7 @@
 //! ```text
 //! | n | case | test |
 //! |---|---|---|
-//! | 9 | many edits of one object make a handful of passes | `engine::tests::integration_queue::edits_collapse` |
+//! | 9 | many edits of one object make a handful of passes | `engine::tests::integration::queue::edits_collapse` |
 //! ```
 //!
 //! A test is named `<package>::<file>::<function>`. The file is its path below `src` without `.rs`
@@ -147,8 +147,8 @@ mod tests {
 
     #[test]
     fn stories_are_named_below_tests() {
-        let found = tests("engine", "tests/integration_queue.rs", SOURCE);
-        assert_eq!(found[0], "engine::tests::integration_queue::a_rule");
+        let found = tests("engine", "tests/integration/queue.rs", SOURCE);
+        assert_eq!(found[0], "engine::tests::integration::queue::a_rule");
     }
 
     #[test]

@@ -14,6 +14,8 @@ use crate::cargo::{self, Metadata, OperatorBuild};
 use crate::generate::{self, Set};
 use crate::operator::Operator;
 use crate::progress::Progress;
+use crate::test;
+use crate::test::times::{Budget, Times};
 use crate::verdict::{Error, Verdict, While};
 
 /// One thing looked at.
@@ -27,8 +29,8 @@ pub(crate) struct Looked {
 
 type Look = fn(&Source) -> Result<Vec<String>, Error>;
 
-/// Everything that is looked at, quickest first.
-const LOOKS: [(&str, Look); 7] = [
+/// What is looked at in the files alone, quickest first.
+const LOOKS: [(&str, Look); 5] = [
     ("format", format),
     ("arrows", |source| {
         Ok(arrows::forbidden(&arrows::arrows(
@@ -39,8 +41,6 @@ const LOOKS: [(&str, Look); 7] = [
     ("licences", licences),
     ("cases", |source| Ok(cases(source))),
     ("traces", |source| Ok(traces(source))),
-    ("clippy", clippy),
-    ("generated", generated),
 ];
 
 /// The source as it lies there.
@@ -90,29 +90,48 @@ impl Source {
     }
 }
 
-/// Looks at everything.
-pub(crate) fn look(progress: &Progress) -> Result<Vec<Looked>, Error> {
+/// Looks at everything, with what a build of all tests said and the operator it gave.
+pub(crate) fn look_with(
+    warnings: &[String],
+    operator: &Operator,
+    progress: &Progress,
+) -> Result<Vec<Looked>, Error> {
     let source = Source::read()?;
     let mut looked = Vec::new();
     for (name, look) in LOOKS {
-        let start = Instant::now();
-        let wrong = progress.aside(&format!("check: {name}"), || look(&source))?;
-        looked.push(Looked {
-            name,
-            wrong,
-            seconds: start.elapsed().as_secs_f64(),
-        });
+        let step = format!("check: {name}");
+        looked.push(timed(name, || progress.aside(&step, || look(&source)))?);
     }
+    looked.push(timed("clippy", || Ok(warnings.to_vec()))?);
+    looked.push(timed("generated", || generated(operator))?);
     for line in long_files(&source) {
         progress.note(&format!("for information: {line}"));
     }
     Ok(looked)
 }
 
+fn timed(
+    name: &'static str,
+    look: impl FnOnce() -> Result<Vec<String>, Error>,
+) -> Result<Looked, Error> {
+    let start = Instant::now();
+    let wrong = look()?;
+    let seconds = start.elapsed().as_secs_f64();
+    Ok(Looked {
+        name,
+        seconds,
+        wrong,
+    })
+}
+
 /// Looks at everything and prints what is wrong.
 pub(crate) fn check() -> Result<Verdict, Error> {
     let progress = Progress::new();
-    let looked = look(&progress)?;
+    let built = test::built(&progress)?;
+    let operator = Operator::at(cargo::kept(OperatorBuild::Chaos, &built.artifacts)?);
+    let mut looked = look_with(&built.warnings, &operator, &progress)?;
+    // Not a part of `cargo xtask test`: no timing decides whether a change goes in.
+    looked.push(timed("budget", budget)?);
     drop(progress);
     for each in &looked {
         println!(
@@ -127,6 +146,11 @@ pub(crate) fn check() -> Result<Verdict, Error> {
         each.wrong.iter().for_each(|line| println!("  {line}"));
     }
     Ok(Verdict::of(looked.iter().all(|each| each.wrong.is_empty())))
+}
+
+/// Who took too long in the last whole run, if there was one.
+fn budget() -> Result<Vec<String>, Error> {
+    Ok(Times::last()?.over(&Budget::read(cargo::root())?))
 }
 
 fn format(_: &Source) -> Result<Vec<String>, Error> {
@@ -152,20 +176,6 @@ fn format(_: &Source) -> Result<Vec<String>, Error> {
 
 fn prefix() -> String {
     format!("{}/", cargo::root().display())
-}
-
-/// Everything, with what only the tests get.
-fn clippy(_: &Source) -> Result<Vec<String>, Error> {
-    let output = cargo::cargo()
-        .args(["clippy", "--quiet", "--workspace", "--all-targets"])
-        .args(["--features", "pontoon/chaos", "--", "-D", "warnings"])
-        .output()
-        .doing("running cargo clippy")?;
-    if output.status.success() {
-        return Ok(vec![]);
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Ok(vec![said.trim().to_owned()])
 }
 
 fn licences(source: &Source) -> Result<Vec<String>, Error> {
@@ -211,13 +221,12 @@ fn traces(source: &Source) -> Vec<String> {
         .collect()
 }
 
-fn generated(_: &Source) -> Result<Vec<String>, Error> {
-    let operator = Operator::at(cargo::operator(OperatorBuild::Plain)?);
+fn generated(operator: &Operator) -> Result<Vec<String>, Error> {
     let mut wrong = Vec::new();
     for set in Set::ALL {
         wrong.extend(generate::stale(
             set,
-            &set.expected(&operator)?,
+            &set.expected(operator)?,
             &set.on_disk(cargo::root())?,
         ));
     }

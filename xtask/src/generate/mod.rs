@@ -201,7 +201,7 @@ pub(crate) fn stale(set: Set, expected: &Files, actual: &Files) -> Vec<String> {
 pub(crate) fn write(set: Set) -> Result<Verdict, Error> {
     let progress = Progress::new();
     let operator =
-        Operator::at(progress.aside("building pontoon", || cargo::operator(OperatorBuild::Plain))?);
+        Operator::at(progress.aside("building pontoon", || cargo::operator(OperatorBuild::Chaos))?);
     let root = cargo::root();
     let (expected, actual) = (set.expected(&operator)?, set.on_disk(root)?);
     drop(progress);

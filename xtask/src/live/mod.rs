@@ -3,6 +3,7 @@
 mod app;
 mod cloud;
 mod examples;
+mod screen;
 mod site;
 mod surroundings;
 mod up;

@@ -47,22 +47,22 @@ pub(crate) struct Surroundings {
     _logs: Scratch,
 }
 
-/// Builds the programs that a world stands on.
+/// Builds the programs that a world runs, and no others: a newcomer waits for each of them.
 pub(crate) fn ensure_tools(wanted: &Wanted, progress: &Progress) -> Result<(), Error> {
-    let own = [
+    tools::ensure(&needed_tools(wanted), progress)
+}
+
+fn needed_tools(wanted: &Wanted) -> Vec<Tool> {
+    let control_plane = [
         Tool::Etcd,
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
         Tool::KubeScheduler,
         Tool::Kwok,
     ];
-    let own: &[Tool] = if wanted.kubeconfig.is_some() {
-        &[]
-    } else {
-        &own
-    };
-    tools::ensure(own, progress)?;
-    tools::ensure(&[Tool::Vault], progress)
+    let own_cluster = wanted.kubeconfig.is_none();
+    let control_plane = control_plane.into_iter().filter(|_| own_cluster);
+    control_plane.chain([Tool::Vault]).collect()
 }
 
 impl Surroundings {
@@ -94,7 +94,8 @@ impl Surroundings {
             ("KUBECONFIG", identity.display().to_string()),
             ("VAULT_ADDR", vault.address()),
         ];
-        let outside = outside.into_iter().chain(aws.env());
+        let own = operator.env().map(|(name, value)| (name, value.to_owned()));
+        let outside = outside.into_iter().chain(aws.env()).chain(own);
         let pontoon = Child::start(&Spec {
             name: "pontoon".to_owned(),
             program: operator.path().to_owned(),
@@ -270,8 +271,22 @@ pub(crate) fn deep(error: impl std::fmt::Display) -> Error {
 #[cfg(test)]
 mod tests {
     use testkit::port::Port;
+    use testkit::tools::Tool;
 
-    use super::{Wanted, arguments};
+    use super::{Wanted, arguments, needed_tools};
+
+    #[test]
+    fn a_world_builds_no_tool_that_only_tests_use() {
+        let tools = needed_tools(&Wanted::default());
+        for only_tests in [Tool::Helm, Tool::Kubeconform, Tool::Kubectl] {
+            assert!(!tools.contains(&only_tests), "{tools:?}");
+        }
+        let elsewhere = Wanted {
+            kubeconfig: Some("kubeconfig".into()),
+            ..Wanted::default()
+        };
+        assert_eq!(needed_tools(&elsewhere), [Tool::Vault]);
+    }
 
     #[test]
     fn one_feature_runs_alone_and_none_named_means_all() {

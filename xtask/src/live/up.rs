@@ -1,6 +1,6 @@
 //! `cargo xtask up`: the whole thing on this machine, with every example in it.
 
-use std::io::{IsTerminal, Write, stdout};
+use std::io::{Write, stdout};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,6 +8,7 @@ use tokio::time::{Instant, sleep};
 
 use super::app::App;
 use super::examples::{self, Example, Standing};
+use super::screen::{self, Size};
 use super::site;
 use super::surroundings::{Surroundings, Wanted, ensure_tools};
 use crate::cargo::{self, OperatorBuild};
@@ -47,14 +48,13 @@ pub(crate) async fn up(how: Up) -> Result<Verdict, Error> {
     let run = async {
         let world = Surroundings::start(&wanted, &operator, &progress).await?;
         let examples = apply_all(&world, &operator, &progress).await?;
-        drop(progress);
-        world
-            .settings()
-            .iter()
-            .for_each(|(name, value)| eprintln!("{name}={value}"));
+        for (name, value) in world.settings() {
+            progress.note(&format!("{name}={value}"));
+        }
         if how.once {
-            once(&world, &examples).await
+            once(&world, &examples, progress).await
         } else {
+            drop(progress);
             watch(&world, &examples).await
         }
     };
@@ -100,15 +100,23 @@ async fn look(examples: &[Example]) -> Result<Vec<Standing>, Error> {
     Ok(standings)
 }
 
-async fn once(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Error> {
+async fn once(
+    world: &Surroundings,
+    examples: &[Example],
+    progress: Progress,
+) -> Result<Verdict, Error> {
     let start = Instant::now();
+    progress.step("waiting until every example is Ready");
     loop {
         if let Some(broken) = world.broken() {
             return Err(broken);
         }
         let standings = look(examples).await?;
-        let fine = standings.iter().all(Standing::is_fine);
+        let ready = standings.iter().filter(|one| one.is_fine()).count();
+        progress.tick(&format!("{ready} of {} examples are Ready", examples.len()));
+        let fine = ready == examples.len();
         if fine || start.elapsed() > ONCE {
+            drop(progress);
             println!("{}", examples::listing(examples, &standings));
             for (example, _) in examples
                 .iter()
@@ -127,29 +135,23 @@ async fn once(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Err
     }
 }
 
-/// Shows the table anew whenever it changes; on a terminal in the same place.
+/// Shows the table anew whenever it changes.
 async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Error> {
     eprintln!("Ctrl-C stops everything.");
-    let mut shown = String::new();
+    let mut shown = Vec::new();
     loop {
         if let Some(broken) = world.broken() {
             return Err(broken);
         }
-        let text = examples::listing(examples, &look(examples).await?);
-        if text != shown {
-            let up = if stdout().is_terminal() {
-                shown.lines().count()
-            } else {
-                0
-            };
-            let back = if up > 0 {
-                format!("\x1b[{up}A\x1b[J")
-            } else {
-                String::new()
-            };
-            writeln!(stdout(), "{back}{text}").doing("writing the table")?;
-            shown = text;
-        }
+        let table = examples::listing(examples, &look(examples).await?);
+        let size = Size::of_stdout();
+        let next = screen::frame(&table, size);
+        let output = screen::redraw(&shown, &next, size);
+        let written = stdout().write_all(output.as_bytes());
+        written
+            .and_then(|()| stdout().flush())
+            .doing("writing the table")?;
+        shown = next;
         sleep(LOOK).await;
     }
 }

@@ -18,9 +18,10 @@ use crate::verdict::{Error, Verdict, While};
 /// Starts the world of `feature` and runs until stopped.
 pub(crate) async fn world(feature: &str) -> Result<Verdict, Error> {
     let progress = Progress::new();
-    let operator = Operator::at(progress.aside("building pontoon for chaos", || {
-        cargo::operator(OperatorBuild::Chaos)
-    })?);
+    let operator =
+        Operator::with_test_features(progress.aside("building pontoon for chaos", || {
+            cargo::operator(OperatorBuild::Chaos)
+        })?);
     if !operator.knows(feature)? {
         let features = operator.features()?.join(", ");
         return Err(Error::new(format!(

@@ -1,47 +1,125 @@
 //! `cargo xtask test`: builds, runs tier by tier, and reports.
+//!
+//! ```text
+//! tools (Go) ──────────────────────────┐
+//! tests and operator (cargo, clippy) ──┴─▶ check ─▶ unit ─▶ contract, integration, chaos ─▶ start
+//!                                                           (one pool, longest first)
+//! ```
 
 mod report;
 mod run;
 mod suite;
 mod tier;
+pub(crate) mod times;
+mod usage;
 
-use std::collections::BTreeSet;
 use std::time::Instant;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use testkit::tools::Tool;
+use tokio::sync::oneshot;
 
 use self::report::TierRan;
-use self::run::{Executable, Ground};
+use self::run::{Executable, ExecutableRan, Ground};
 use self::suite::{Outcome, Ran};
 pub(crate) use self::tier::Chosen;
 use self::tier::Tier;
-use crate::cargo::{self, Artifact, OperatorBuild};
+use self::times::{Budget, Times};
+use crate::cargo::{self, Artifact, Built, OperatorBuild};
 use crate::check::{self, Looked};
 use crate::interrupt::Interrupt;
+use crate::operator::Operator;
 use crate::progress::Progress;
 use crate::tools;
 use crate::verdict::{Error, Verdict};
 
+/// How many executables of the pool run at once.
+const SIDE_BY_SIDE: usize = 2;
+
 /// Runs the tests of the chosen tiers whose name has `filter` in it.
 pub(crate) async fn test(chosen: Chosen, filter: Option<&str>) -> Result<Verdict, Error> {
     let progress = Progress::new();
+    let tools = build_tools(chosen, &progress);
+    let built = built(&progress)?;
+    let operator = cargo::kept(OperatorBuild::Chaos, &built.artifacts)?;
+
     let mut tiers = Vec::new();
     // A filter asks for tests, and the checks are none.
     if chosen == Chosen::One(Tier::Check) || (chosen == Chosen::All && filter.is_none()) {
-        tiers.push(checked(&progress)?);
+        let operator = Operator::at(operator.clone());
+        tiers.push(checked(&built.warnings, &operator, &progress)?);
     }
-    if chosen != Chosen::One(Tier::Check) {
-        tiers.extend(tested(chosen, filter, &progress).await?);
-    }
+    let mut executables = executables(&built.artifacts)?;
+    executables.retain(|executable| chosen.has(executable.tier));
+    let ground = Ground {
+        filter,
+        operator: &operator,
+        deadline: run::DEADLINE,
+    };
+    // From here on children are stopped by us; until here Ctrl-C reached cargo and go as well.
+    let mut interrupt = Interrupt::listen()?;
+    let ran = tokio::select! {
+        ran = run_all(executables, tools, &ground, &progress) => ran?,
+        () = interrupt.wait() => {
+            return Err(Error::new("stopped on request; every test was told to end"));
+        }
+    };
     drop(progress);
-    println!("{}", report::report(&tiers));
+    let is_whole = chosen == Chosen::All && filter.is_none();
+    let notes = if is_whole { keep_times(&ran)? } else { vec![] };
+    let used = report::used(&ran);
+    tiers.extend(report::by_tier(ran));
+    println!("{used}\n\n{}", report::report(&tiers));
+    for note in notes {
+        eprintln!("over budget: {note}");
+    }
     Ok(Verdict::of(report::holds(&tiers)))
+}
+
+/// Keeps the times of a whole run; answers who is over budget.
+fn keep_times(ran: &[ExecutableRan]) -> Result<Vec<String>, Error> {
+    let each = ran.iter().map(|one| (one.name.clone(), one.seconds));
+    let times = Times(each.collect());
+    times.save()?;
+    Ok(times.over(&Budget::read(cargo::root())?))
+}
+
+/// Tools that are being built beside cargo and, those of the last tier, beside the pool.
+struct ToolBuilds {
+    of_pool: oneshot::Receiver<Result<(), Error>>,
+    of_start: oneshot::Receiver<Result<(), Error>>,
+}
+
+/// Starts building the tools that the chosen tiers need.
+fn build_tools(chosen: Chosen, progress: &Progress) -> ToolBuilds {
+    let needed_by = |is_wanted: fn(Tier) -> bool| -> Vec<Tool> {
+        let tiers = Tier::ALL.into_iter();
+        let tiers = tiers.filter(|tier| chosen.has(*tier) && is_wanted(*tier));
+        tiers
+            .flat_map(|tier| needed(tier).iter().copied())
+            .collect()
+    };
+    let pool = needed_by(|tier| tier != Tier::Start);
+    let start = needed_by(|tier| tier == Tier::Start);
+    let progress = progress.clone();
+    let (pool_built, of_pool) = oneshot::channel();
+    let (start_built, of_start) = oneshot::channel();
+    std::thread::spawn(move || {
+        // Nobody listens any more if the run has failed meanwhile.
+        pool_built.send(tools::ensure(&pool, &progress)).ok();
+        start_built.send(tools::ensure(&start, &progress)).ok();
+    });
+    ToolBuilds { of_pool, of_start }
+}
+
+async fn until_built(tools: oneshot::Receiver<Result<(), Error>>) -> Result<(), Error> {
+    let built = tools.await;
+    built.unwrap_or_else(|_| Err(Error::new("building the tools panicked")))
 }
 
 /// Prints the tests of the chosen tiers, one a line: tier, then name.
 pub(crate) async fn list(chosen: Chosen, filter: Option<&str>) -> Result<Verdict, Error> {
-    let executables = executables(&built(&Progress::new())?)?;
+    let executables = executables(&built(&Progress::new())?.artifacts)?;
     for executable in executables
         .iter()
         .filter(|executable| chosen.has(executable.tier))
@@ -53,9 +131,14 @@ pub(crate) async fn list(chosen: Chosen, filter: Option<&str>) -> Result<Verdict
     Ok(Verdict::Holds)
 }
 
-fn checked(progress: &Progress) -> Result<TierRan, Error> {
+fn checked(
+    warnings: &[String],
+    operator: &Operator,
+    progress: &Progress,
+) -> Result<TierRan, Error> {
     let start = Instant::now();
-    let ran = check::look(progress)?.into_iter().map(|looked| {
+    let ran = check::look_with(warnings, operator, progress)?;
+    let ran = ran.into_iter().map(|looked| {
         let Looked {
             name,
             seconds,
@@ -81,82 +164,74 @@ fn checked(progress: &Progress) -> Result<TierRan, Error> {
     })
 }
 
-async fn tested(
-    chosen: Chosen,
-    filter: Option<&str>,
-    progress: &Progress,
-) -> Result<Vec<TierRan>, Error> {
-    let built = built(progress)?;
-    let operator = cargo::kept(OperatorBuild::Chaos, &built)?;
-    let mut executables = executables(&built)?;
-    executables.retain(|executable| chosen.has(executable.tier));
-    executables.sort_by_key(|executable| executable.tier);
-    let present: BTreeSet<Tier> = executables
-        .iter()
-        .map(|executable| executable.tier)
-        .collect();
-    tools::ensure(
-        &present
-            .iter()
-            .flat_map(|tier| needed(*tier))
-            .copied()
-            .collect::<Vec<_>>(),
-        progress,
-    )?;
-    let ground = Ground {
-        filter,
-        operator: &operator,
-        deadline: run::DEADLINE,
-    };
-    // From here on children are stopped by us; until here Ctrl-C reached cargo and go as well.
-    let mut interrupt = Interrupt::listen()?;
-    tokio::select! {
-        tiers = ran(&present, &executables, &ground, progress) => tiers,
-        () = interrupt.wait() => {
-            Err(Error::new("stopped on request; every test was told to end"))
-        }
-    }
-}
-
-async fn ran(
-    tiers: &BTreeSet<Tier>,
-    executables: &[Executable],
+/// Unit tests first, for they need no tools and fail fast; then the pool; a start has the machine to
+/// itself.
+async fn run_all(
+    executables: Vec<Executable>,
+    tools: ToolBuilds,
     ground: &Ground<'_>,
     progress: &Progress,
-) -> Result<Vec<TierRan>, Error> {
-    let mut told = Vec::new();
-    for &tier in tiers {
-        let start = Instant::now();
-        let of_tier = executables.iter().filter(|one| one.tier == tier);
-        let runs = of_tier.map(async |executable: &Executable| {
-            progress.step(&format!("{tier}: {}", executable.name));
-            executable.run(ground, progress).await
-        });
-        // In whatever order they end: nobody waits for a slow one to make room.
-        let ran: Vec<Vec<Ran>> = stream::iter(runs)
-            .buffer_unordered(tier.side_by_side())
-            .try_collect()
-            .await?;
-        told.push(TierRan {
-            tier,
-            ran: ran.concat(),
-            seconds: start.elapsed().as_secs_f64(),
-        });
-    }
-    Ok(told)
+) -> Result<Vec<ExecutableRan>, Error> {
+    let (unit, others): (Vec<_>, Vec<_>) = executables
+        .into_iter()
+        .partition(|one| one.tier == Tier::Unit);
+    let (pool, start) = others.into_iter().partition(|one| one.tier.is_pooled());
+    let mut ran = run_side_by_side(unit, SIDE_BY_SIDE, ground, progress).await?;
+    until_built(tools.of_pool).await?;
+    let budget = Budget::read(cargo::root())?;
+    let pool = longest_first(pool, &Times::last()?, &budget);
+    ran.extend(run_side_by_side(pool, SIDE_BY_SIDE, ground, progress).await?);
+    until_built(tools.of_start).await?;
+    ran.extend(run_side_by_side(start, 1, ground, progress).await?);
+    Ok(ran)
+}
+
+/// Those that have not run yet take what they may.
+fn longest_first(
+    mut executables: Vec<Executable>,
+    times: &Times,
+    budget: &Budget,
+) -> Vec<Executable> {
+    let known = |one: &Executable| times.0.get(&one.name).copied();
+    let seconds = |one: &Executable| known(one).or_else(|| budget.of(&one.name)).unwrap_or(0.0);
+    executables.sort_by(|a, b| seconds(b).total_cmp(&seconds(a)));
+    executables
+}
+
+async fn run_side_by_side(
+    executables: Vec<Executable>,
+    at_once: usize,
+    ground: &Ground<'_>,
+    progress: &Progress,
+) -> Result<Vec<ExecutableRan>, Error> {
+    let runs = executables.iter().map(async |executable: &Executable| {
+        progress.step(&format!("{}: {}", executable.tier, executable.name));
+        executable.run(ground, progress).await
+    });
+    // In whatever order they end: nobody waits for a slow one to make room.
+    let ran = stream::iter(runs).buffer_unordered(at_once);
+    ran.try_collect().await
 }
 
 /// The tools a tier stands on.
 fn needed(tier: Tier) -> &'static [Tool] {
     match tier {
         Tier::Check | Tier::Unit => &[],
-        Tier::Contract => &[Tool::Etcd, Tool::KubeApiserver, Tool::Vault],
-        Tier::Integration | Tier::Chaos | Tier::Start => &Tool::ALL,
+        Tier::Contract => &[
+            Tool::Etcd,
+            Tool::KubeApiserver,
+            Tool::KubeControllerManager,
+            Tool::KubeScheduler,
+            Tool::Kwok,
+            Tool::Vault,
+        ],
+        Tier::Integration | Tier::Chaos => &[Tool::Etcd, Tool::KubeApiserver, Tool::Vault],
+        Tier::Start => &Tool::ALL,
     }
 }
 
 /// Builds every test of the workspace, and with them the operator as the tests run it.
-fn built(progress: &Progress) -> Result<Vec<Artifact>, Error> {
+pub(crate) fn built(progress: &Progress) -> Result<Built, Error> {
     progress.aside("building the tests", || {
         let chaos = ["--features", "pontoon/chaos"];
         cargo::build(&[&["test", "--workspace", "--no-run"][..], &chaos].concat())

@@ -1,5 +1,8 @@
 //! What `cargo xtask test` prints at its end.
 
+use std::time::{Duration, Instant};
+
+use super::run::ExecutableRan;
 use super::suite::{Outcome, Ran};
 use super::tier::Tier;
 use crate::table::table;
@@ -11,6 +14,64 @@ pub(crate) struct TierRan {
     pub(crate) ran: Vec<Ran>,
     /// Wall time, which is less than the sum where tests run side by side.
     pub(crate) seconds: f64,
+}
+
+/// What each executable used, those that took longest first.
+pub(crate) fn used(ran: &[ExecutableRan]) -> String {
+    let mut ran: Vec<_> = ran.iter().collect();
+    ran.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    let rows = ran.iter().take_while(|one| one.seconds >= 1.0).map(|one| {
+        [
+            one.name.clone(),
+            one.ran.len().to_string(),
+            seconds(one.seconds),
+            seconds(one.usage.cpu().as_secs_f64()),
+            one.usage.count("kube-apiserver").to_string(),
+            one.usage.count("pontoon").to_string(),
+            greediest(one),
+        ]
+    });
+    let heads = [
+        "EXECUTABLE",
+        "TESTS",
+        "TIME",
+        "CPU",
+        "API SERVERS",
+        "OPERATORS",
+        "CPU BY PROGRAM",
+    ];
+    table(heads, rows.collect())
+}
+
+/// The programs that used most of the processors.
+fn greediest(one: &ExecutableRan) -> String {
+    let programs = one.usage.by_program().into_iter().take(5);
+    let each = programs.map(|(name, time)| format!("{name} {:.0}s", time.as_secs_f64()));
+    each.collect::<Vec<_>>().join(", ")
+}
+
+/// The tests by tier. Its time is that from its first start to its last end.
+pub(crate) fn by_tier(ran: Vec<ExecutableRan>) -> Vec<TierRan> {
+    let end = |one: &ExecutableRan| one.started + Duration::from_secs_f64(one.seconds);
+    let mut tiers: Vec<(TierRan, Instant, Instant)> = Vec::new();
+    for one in ran {
+        let (started, ended) = (one.started, end(&one));
+        if let Some((tier, first, last)) = tiers.iter_mut().find(|(tier, ..)| tier.tier == one.tier)
+        {
+            tier.ran.extend(one.ran);
+            *first = started.min(*first);
+            *last = ended.max(*last);
+        } else {
+            let (tier, ran, seconds) = (one.tier, one.ran, 0.0);
+            tiers.push((TierRan { tier, ran, seconds }, started, ended));
+        }
+    }
+    tiers.sort_by_key(|(tier, ..)| tier.tier);
+    let timed = tiers.into_iter().map(|(tier, first, last)| TierRan {
+        seconds: (last - first).as_secs_f64(),
+        ..tier
+    });
+    timed.collect()
 }
 
 /// Passed and failed among `ran`.

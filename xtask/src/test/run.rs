@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -12,11 +12,12 @@ use tokio::time::timeout;
 
 use super::suite::{End, Ran, Suite};
 use super::tier::Tier;
+use super::usage::{SAMPLE, Usage};
 use crate::progress::Progress;
 use crate::verdict::{Error, While};
 
 /// Beyond this an executable hangs: the whole run takes little longer on two cores.
-pub(crate) const DEADLINE: Duration = Duration::from_mins(15);
+pub(crate) const DEADLINE: Duration = Duration::from_mins(25);
 /// How long a pipe may stay open after its executable ended, held by a child that is going.
 const DRAIN: Duration = Duration::from_secs(5);
 
@@ -82,7 +83,8 @@ impl Executable {
         &self,
         ground: &Ground<'_>,
         progress: &Progress,
-    ) -> Result<Vec<Ran>, Error> {
+    ) -> Result<ExecutableRan, Error> {
+        let start = Instant::now();
         let mut command = self.command();
         // Times per test come as JSON only, which libtest prints on stable when told so.
         command
@@ -96,14 +98,29 @@ impl Executable {
             ])
             .args(self.filter(ground.filter))
             .env("PONTOON_BIN", ground.operator);
+        let threads = "RUST_TEST_THREADS";
+        if let Some(stories) = self.tier.threads()
+            && std::env::var_os(threads).is_none()
+        {
+            command.env(threads, stories.to_string());
+        }
+        if self.tier == Tier::Start {
+            // Building it as users run it would compile everything again.
+            command.env("PONTOON_TEST_OPERATOR", ground.operator);
+        }
         let mut child = command
             .spawn()
             .doing(format_args!("starting {}", self.path.display()))?;
         let group = Group::of(&child);
         let mut suite = Suite::new(&self.name);
         let stderr = tokio::spawn(read_all(child.stderr.take().expect("stderr is piped")));
+        let mut usage = Usage::default();
+        let pid = child.id();
         let following = follow(&mut child, &mut suite, &self.name, progress);
-        let followed = timeout(ground.deadline, following).await;
+        let followed = tokio::select! {
+            followed = timeout(ground.deadline, following) => followed,
+            () = sampled(&mut usage, pid) => unreachable!("sampling has no end"),
+        };
         drop(group);
         let stderr = timeout(DRAIN, stderr).await;
         let stderr = stderr.ok().and_then(Result::ok).unwrap_or_default();
@@ -115,7 +132,34 @@ impl Executable {
                 "it was stopped: not done after {minutes:.1} minutes"
             ))
         };
-        Ok(suite.finish(&end, &stderr))
+        Ok(ExecutableRan {
+            tier: self.tier,
+            name: self.name.clone(),
+            ran: suite.finish(&end, &stderr),
+            started: start,
+            seconds: start.elapsed().as_secs_f64(),
+            usage,
+        })
+    }
+}
+
+/// What came of an executable.
+#[derive(Debug)]
+pub(crate) struct ExecutableRan {
+    pub(crate) tier: Tier,
+    pub(crate) name: String,
+    pub(crate) ran: Vec<Ran>,
+    pub(crate) started: Instant,
+    pub(crate) seconds: f64,
+    pub(crate) usage: Usage,
+}
+
+async fn sampled(usage: &mut Usage, pid: Option<u32>) {
+    loop {
+        if let Some(pid) = pid {
+            usage.sample(pid);
+        }
+        tokio::time::sleep(SAMPLE).await;
     }
 }
 
@@ -200,7 +244,8 @@ mod tests {
             operator: Path::new("pontoon"),
             deadline,
         };
-        executable.run(&ground, &Progress::new()).await.unwrap()
+        let ran = executable.run(&ground, &Progress::new()).await;
+        ran.unwrap().ran
     }
 
     fn executable(folder: &Path, script: &str) -> Executable {

@@ -2,6 +2,9 @@
 
 use std::fmt;
 
+/// More than cores, since a story waits for servers most of its time.
+const STORIES_AT_ONCE: usize = 3;
+
 /// A tier, in the order in which they run: what fails fastest comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tier {
@@ -44,13 +47,19 @@ impl Tier {
         Self::ALL.into_iter().find(|tier| tier.name() == name)
     }
 
-    /// How many executables run at once. Stories mostly wait for servers; unit tests keep every
-    /// core busy by themselves, and a start wants the machine as a user would give it.
-    pub(crate) fn side_by_side(self) -> usize {
+    /// Whether its executables run beside those of other such tiers: stories mostly wait for
+    /// servers. Unit tests keep every core busy by themselves, and a start wants the machine as a
+    /// user would give it.
+    pub(crate) fn is_pooled(self) -> bool {
         match self {
-            Self::Check | Self::Unit | Self::Start => 1,
-            Self::Contract | Self::Integration | Self::Chaos => 2,
+            Self::Check | Self::Unit | Self::Start => false,
+            Self::Contract | Self::Integration | Self::Chaos => true,
         }
+    }
+
+    /// How many tests of an executable run at once; `None` is one a core.
+    pub(crate) fn threads(self) -> Option<usize> {
+        self.is_pooled().then_some(STORIES_AT_ONCE)
     }
 
     /// The tier of a test target: its own tests are unit tests, those under `tests/` say it.
@@ -58,12 +67,11 @@ impl Tier {
         if kind != "test" {
             return Ok(Self::Unit);
         }
-        let word = name.split('_').next().unwrap_or(name);
-        Self::named(word)
+        Self::named(name)
             .filter(|tier| *tier != Self::Check)
             .ok_or_else(|| {
                 format!(
-                    "tests/{name}.rs belongs to no tier: rename it to tests/<tier>_{name}.rs, \
+                    "tests/{name} belongs to no tier: make it a module of tests/<tier>/main.rs, \
                  where <tier> is one of unit, contract, integration, chaos, start"
                 )
             })
@@ -113,17 +121,17 @@ mod tests {
 
     #[test]
     fn a_file_under_tests_belongs_to_the_tier_in_its_name() {
-        assert_eq!(Tier::of_target("test", "chaos_restart"), Ok(Tier::Chaos));
+        assert_eq!(Tier::of_target("test", "chaos"), Ok(Tier::Chaos));
         assert_eq!(Tier::of_target("test", "contract"), Ok(Tier::Contract));
         assert_eq!(Tier::of_target("lib", "kernel"), Ok(Tier::Unit));
         assert_eq!(Tier::of_target("bin", "chaos_maker"), Ok(Tier::Unit));
     }
 
     #[test]
-    fn a_file_of_no_tier_is_told_its_new_name() {
+    fn a_target_of_no_tier_is_refused() {
         let error = Tier::of_target("test", "watching").unwrap_err();
         assert!(
-            error.contains("rename it to tests/<tier>_watching.rs"),
+            error.contains("tests/watching belongs to no tier"),
             "{error}"
         );
         assert!(Tier::of_target("test", "check_all").is_err());

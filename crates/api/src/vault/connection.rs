@@ -91,10 +91,13 @@ pub struct Tls {
 /// How hard Vault may be pressed through one connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
+#[schemars(transform = never_null)]
 pub struct RateLimit {
-    /// Requests a second, in the long run.
-    #[schemars(with = "i32", range(min = 1))]
-    pub requests_per_second: u32,
+    /// Requests a second, in the long run. Unset: from 100 up to 2,000 while Vault answers without
+    /// 429, 5xx or growing latency, halved at the first sign of these.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "Option<i32>", range(min = 1))]
+    pub requests_per_second: Option<u32>,
     /// Requests at once after a pause.
     #[schemars(with = "i32", range(min = 1))]
     pub burst: u32,
@@ -106,7 +109,7 @@ pub struct RateLimit {
 impl Default for RateLimit {
     fn default() -> Self {
         Self {
-            requests_per_second: 100,
+            requests_per_second: None,
             burst: 200,
             max_in_flight: 16,
         }
@@ -134,10 +137,25 @@ pub struct Defaults {
     /// What is done about changes that others made in Vault.
     #[serde(default)]
     pub drift_mode: DriftMode,
+    /// How names in Vault are derived from objects. Another format moves everything.
+    #[serde(default)]
+    pub name_format: NameFormat,
     /// How long an earlier name is kept after a move; unset: the longest max TTL of the roles that
     /// list it, at least 1h and at most 24h.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rename_grace: Option<Duration>,
+}
+
+/// How the name of a policy or a role in Vault is derived from its object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub enum NameFormat {
+    /// `vao.<identity>.<namespace>.<name>`, with `_` as the namespace of cluster-wide objects. Two
+    /// objects never share a name.
+    #[default]
+    Qualified,
+    /// `<namespace>-<name>`, for cluster-wide objects `<name>`. Two objects can derive one name;
+    /// the second one is a Conflict.
+    NamespaceName,
 }
 
 /// The kinds of mount that roles can be written to.

@@ -34,8 +34,8 @@ pub use choices::{
     Capability, ConflictPolicy, DeletionPolicy, DriftMode, NamespaceChoice, SecretKey, SecretName,
 };
 pub use connection::{
-    AuthStatus, Defaults, DiscoveredResource, Discovery, DiscoveryStatus, RateLimit, RoleFamily,
-    Tls, VaultConnection, VaultConnectionSpec, VaultConnectionStatus,
+    AuthStatus, Defaults, DiscoveredResource, Discovery, DiscoveryStatus, NameFormat, RateLimit,
+    RoleFamily, Tls, VaultConnection, VaultConnectionSpec, VaultConnectionStatus,
 };
 pub use duration::{Duration, InvalidDuration};
 pub use kv::{Seed, VaultKVSecret, VaultKVSecretSpec, VaultKVSecretStatus};

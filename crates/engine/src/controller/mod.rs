@@ -3,7 +3,7 @@
 mod spec;
 mod telling;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,18 +13,20 @@ use kernel::{Class, ObjectKey, Progress, SharedClock, spread};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, watch};
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 pub use spec::{ControllerSpec, Reconcile};
 
 use crate::echo::{self, Echoes, Version};
 use crate::events::Events;
-use crate::hub::{Cache, Change, Followed, Hub};
+use crate::hub::{Cache, Change, Followed, Hub, WatchKey};
 use crate::metrics::{Metrics, OfController};
-use crate::pass::Pass;
+use crate::pass::{PASS_SPAN, Pass};
 use crate::queue::{Cause, Next, Queue, Taken};
 use crate::slot::{Slot, Slots};
 use crate::stored::Stored;
+use crate::tasks::panic_message;
 use crate::{Classified, Tasks};
 use spec::{Failure, Map};
 
@@ -35,6 +37,15 @@ const LOOK: Duration = Duration::from_millis(20);
 const COUNT: Duration = Duration::from_secs(1);
 /// Share by which resyncs are spread around their period.
 const SPREAD: f64 = 0.1;
+/// The same for blocked objects.
+const BLOCKED_SPREAD: f64 = 0.2;
+/// No pass asks to be repeated sooner than this; what must run at once is `Again`.
+const SHORTEST_RECHECK: Duration = Duration::from_secs(1);
+/// The first passes of this many objects are due at once, those of the others this far apart, and
+/// all within the window: 2,000 a second is more than an API server takes from us.
+const FIRST_AT_ONCE: u32 = 100;
+const FIRST_STEP: Duration = Duration::from_micros(500);
+const FIRST_WINDOW: Duration = Duration::from_secs(30);
 
 /// What the engine lends a controller.
 #[derive(Clone)]
@@ -53,14 +64,37 @@ pub(crate) struct Surroundings {
 
 struct State {
     queue: Queue,
-    /// Wish and version each object had when its last pass had dealt with it.
-    settled: HashMap<ObjectKey, (u64, u64)>,
+    settled: HashMap<ObjectKey, Settled>,
     /// The value of reconcile-now that was served and is to be removed.
     served: HashMap<ObjectKey, String>,
     echoes: Echoes,
     synced: bool,
-    /// Passes have begun, and go on.
+    /// Passes have begun, and go on. Until then nothing is queued.
     begun: bool,
+    /// Something that objects follow changed, or woke one, while no passes ran.
+    missed_changes: bool,
+    /// Objects whose first pass was planned since passes began.
+    first_passes: u32,
+}
+
+/// What an object's last pass has dealt with.
+struct Settled {
+    uid: Box<str>,
+    /// The wish; none if others changed the object during the pass.
+    wish: Option<u64>,
+    version: u64,
+    /// Since when every pass found it blocked.
+    blocked_since: Option<Duration>,
+}
+
+impl Settled {
+    fn is_same_wish(&self, object: &Stored) -> bool {
+        self.wish == Some(object.wish())
+    }
+
+    fn is_current(&self, object: &Stored) -> bool {
+        self.is_same_wish(object) && self.version >= object.version()
+    }
 }
 
 /// A running controller.
@@ -68,8 +102,11 @@ pub(crate) struct Controller {
     spec: ControllerSpec,
     around: Surroundings,
     label: OfController,
+    /// Outcomes that have been counted.
+    outcomes: Mutex<BTreeSet<&'static str>>,
     cache: Cache,
     followed: Vec<Cache>,
+    needed: Vec<Cache>,
     state: Mutex<State>,
     changed: Notify,
     slots: Slots,
@@ -77,14 +114,27 @@ pub(crate) struct Controller {
 
 impl Controller {
     /// Starts following and, whenever the feature leads, runs passes; until `tasks` are stopped.
-    pub(crate) fn start(spec: ControllerSpec, around: Surroundings, tasks: &Tasks) -> Arc<Self> {
+    /// Passes begin when those of its `predecessors` have ended.
+    pub(crate) fn start(
+        spec: ControllerSpec,
+        around: Surroundings,
+        tasks: &Tasks,
+        predecessors: Vec<CancellationToken>,
+    ) -> Arc<Self> {
+        let caches = |keys: Vec<WatchKey>| -> Vec<Cache> {
+            keys.into_iter().map(|key| around.hub.cache(key)).collect()
+        };
+        let followed = caches(spec.follows.iter().map(|(key, _)| key.clone()).collect());
+        let needed = caches(spec.needs.clone());
         let primary = around.hub.follow(spec.key.clone());
         let concurrency = spec.concurrency.unwrap_or(around.concurrency).max(1);
         let controller = Arc::new(Self {
             label: OfController {
                 feature: around.feature.clone(),
+                group: spec.kind().group.clone(),
                 kind: spec.kind().kind.clone(),
             },
+            outcomes: Mutex::default(),
             cache: around.hub.cache(spec.key.clone()),
             state: Mutex::new(State {
                 queue: Queue::new(spec.backoff),
@@ -93,14 +143,13 @@ impl Controller {
                 echoes: Echoes::default(),
                 synced: false,
                 begun: false,
+                missed_changes: false,
+                first_passes: 0,
             }),
             changed: Notify::new(),
             slots: Slots::new(concurrency),
-            followed: spec
-                .follows
-                .iter()
-                .map(|(key, _)| around.hub.cache(key.clone()))
-                .collect(),
+            followed,
+            needed,
             spec,
             around,
         });
@@ -109,8 +158,7 @@ impl Controller {
             let followed = controller.around.hub.follow(key);
             tasks.spawn(controller.clone().follow_other(followed, map));
         }
-        tasks.run(controller.clone().count_on(tasks.clone()));
-        tasks.run(controller.clone().drive(tasks.child()));
+        tasks.run(controller.clone().drive(tasks.child(), predecessors));
         controller
     }
 
@@ -122,7 +170,13 @@ impl Controller {
     /// The same after a while, so that many who waited for one thing do not come at once.
     pub(crate) fn wake_in(&self, key: &ObjectKey, delay: Duration) {
         let now = self.now();
-        self.state.lock().queue.add_in(key, delay, now);
+        let mut state = self.state.lock();
+        if state.begun {
+            state.queue.add_in(key, delay, now);
+        } else {
+            state.missed_changes = true;
+        }
+        drop(state);
         self.changed.notify_one();
     }
 
@@ -133,6 +187,9 @@ impl Controller {
                 Change::Delete(object) => self.lost(object.key()),
                 Change::Synced => self.state.lock().synced = true,
                 Change::Resync => {
+                    for key in self.replaced() {
+                        self.lost(&key);
+                    }
                     for object in objects.store().all() {
                         self.saw(&object);
                     }
@@ -143,11 +200,10 @@ impl Controller {
     }
 
     async fn follow_other(self: Arc<Self>, mut others: Followed, map: Map) {
-        let mut synced = false;
         loop {
             match others.next().await {
-                // Until passes have begun, each object has its first one ahead anyway.
-                Change::Apply(_) if !synced && !self.state.lock().begun => {}
+                Change::Synced => {}
+                _ if self.is_missed() => {}
                 Change::Apply(other) => {
                     for key in self.mapped(&map, &other) {
                         self.saw_other(&key, &other);
@@ -158,9 +214,7 @@ impl Controller {
                         self.add(&key, Cause::Followed);
                     }
                 }
-                Change::Synced => synced = true,
                 Change::Resync => {
-                    synced = others.store().is_synced();
                     for object in self.cache.store().all() {
                         self.add(object.key(), Cause::Followed);
                     }
@@ -169,34 +223,77 @@ impl Controller {
         }
     }
 
+    /// Whether a followed change comes while no passes run: passes then begin with every object.
+    fn is_missed(&self) -> bool {
+        let mut state = self.state.lock();
+        state.missed_changes |= !state.begun;
+        !state.begun
+    }
+
     /// Whom a followed object concerns. A mapping that panics concerns nobody; the others go on.
     fn mapped(&self, map: &Map, other: &Stored) -> Vec<ObjectKey> {
         let keys = std::panic::catch_unwind(AssertUnwindSafe(|| map(other)));
         keys.unwrap_or_else(|panic| {
             self.around.metrics.panics.get_or_create(&self.label).inc();
-            tracing::error!(object = %other.key(), panic = said(&*panic), "mapping panicked");
+            tracing::error!(object = %other.key(), panic = panic_message(&*panic), "mapping panicked");
             Vec::new()
         })
     }
 
     /// Judges news of an object against what its last pass dealt with. While a pass runs nothing is
-    /// judged: its end looks at the cache itself. What came before passes begin was for another
-    /// leader to see to, so nobody waits for it here.
+    /// judged: its end looks at the cache itself. Before passes begin nothing is queued either.
     fn saw(&self, object: &Stored) {
         let mut state = self.state.lock();
-        let settled = state.settled.get(object.key()).copied();
-        let cause = match settled {
-            _ if state.queue.is_running(object.key()) => return,
-            Some((wish, version)) if wish == object.wish() && version >= object.version() => return,
-            Some((wish, _)) if wish == object.wish() => Cause::Followed,
-            None if !state.synced || !state.begun => Cause::Resync,
-            Some(_) if !state.begun => Cause::Followed,
-            Some(_) | None => Cause::User,
-        };
-        let now = self.now();
-        state.queue.add(object.key(), cause, now);
+        let (key, now) = (object.key(), self.now());
+        match state.settled.get(key) {
+            _ if !state.begun || state.queue.is_running(key) => return,
+            Some(settled) if settled.is_current(object) => return,
+            Some(settled) if settled.is_same_wish(object) => {
+                state.queue.add(key, Cause::Followed, now);
+            }
+            None if !state.synced => state.plan_first_pass(key, now),
+            Some(_) | None => state.queue.add(key, Cause::User, now),
+        }
         drop(state);
         self.changed.notify_one();
+    }
+
+    /// Passes begin: walks the cache once. What changed meanwhile was for another leader to see to,
+    /// so nobody waits for it here.
+    fn begin(&self) {
+        let mut state = self.state.lock();
+        state.begun = true;
+        state.first_passes = 0;
+        let missed_changes = std::mem::take(&mut state.missed_changes);
+        let now = self.now();
+        for object in self.cache.store().all() {
+            let key = object.key();
+            match state.settled.get(key) {
+                None => state.plan_first_pass(key, now),
+                Some(settled) if !settled.is_current(&object) => {
+                    state.queue.add(key, Cause::Followed, now);
+                }
+                Some(_) if missed_changes => {
+                    let delay = state.first_delay();
+                    state.queue.add_in(key, delay, now);
+                }
+                Some(_) => {}
+            }
+        }
+        drop(state);
+        self.changed.notify_one();
+    }
+
+    /// Objects that had a pass and, by the cache, are gone or have a namesake.
+    fn replaced(&self) -> Vec<ObjectKey> {
+        let state = self.state.lock();
+        let is_there = |key: &ObjectKey, settled: &Settled| {
+            let held = self.cache.store().get(key);
+            held.is_some_and(|held| held.uid() == &*settled.uid)
+        };
+        let all = state.settled.iter();
+        let replaced = all.filter(|(key, settled)| !is_there(key, settled));
+        replaced.map(|(key, _)| key.clone()).collect()
     }
 
     /// Judges news of something `key` follows: what its own pass wrote is none.
@@ -206,7 +303,7 @@ impl Controller {
             number: other.version(),
         };
         let mut state = self.state.lock();
-        if state.queue.is_running(key) {
+        if state.begun && state.queue.is_running(key) {
             state.echoes.hold(key, seen);
         } else if !state.echoes.is_echo(key, &seen) {
             drop(state);
@@ -223,7 +320,13 @@ impl Controller {
 
     fn add(&self, key: &ObjectKey, cause: Cause) {
         let now = self.now();
-        self.state.lock().queue.add(key, cause, now);
+        let mut state = self.state.lock();
+        if state.begun {
+            state.queue.add(key, cause, now);
+        } else {
+            state.missed_changes = true;
+        }
+        drop(state);
         self.changed.notify_one();
     }
 
@@ -232,7 +335,14 @@ impl Controller {
     }
 
     /// Hands objects out to passes while the feature leads.
-    async fn drive(self: Arc<Self>, tasks: Tasks) {
+    async fn drive(self: Arc<Self>, tasks: Tasks, predecessors: Vec<CancellationToken>) {
+        let ended = predecessors.iter().map(CancellationToken::cancelled);
+        tokio::select! {
+            () = tasks.stopped() => return,
+            _ = futures::future::join_all(ended) => {}
+        }
+        self.create_series();
+        tasks.spawn(self.clone().count_on());
         let mut leading = self.around.leading.clone();
         loop {
             tokio::select! {
@@ -257,34 +367,37 @@ impl Controller {
         }
     }
 
-    /// Waits until what passes look up has been read, so that none takes the unread for absent.
-    /// A watch that cannot be read at all (no permission) holds up nobody for ever.
-    async fn settled(&self) {
-        let all = async {
-            while !self.followed.iter().all(Cache::is_settled) {
-                tokio::time::sleep(LOOK).await;
-            }
+    /// Waits until what passes look up has been read, so that none takes the unread for absent: for
+    /// ever for what is needed, a while for what is followed.
+    async fn wait_for_caches(&self) {
+        let kind = &self.label.kind;
+        let both = async {
+            all_read(&self.needed).await;
+            all_read(&self.followed).await;
         };
-        if tokio::time::timeout(SETTLE, all).await.is_err() {
-            tracing::warn!(kind = %self.label.kind, "what it follows cannot be read yet; starting without");
+        if tokio::time::timeout(SETTLE, both).await.is_ok() {
+            return;
+        }
+        if !self.needed.iter().all(Cache::is_settled) {
+            tracing::warn!(%kind, "no passes yet: what they need cannot be read; see /readyz?verbose");
+            all_read(&self.needed).await;
+        }
+        if !self.followed.iter().all(Cache::is_settled) {
+            tracing::warn!(%kind, "what it follows cannot be read yet; starting without");
         }
     }
 
-    /// Keeps the gauges current; they end with the controller.
-    async fn count_on(self: Arc<Self>, tasks: Tasks) {
+    /// Keeps the gauges current.
+    async fn count_on(self: Arc<Self>) {
         loop {
             self.count();
-            tokio::select! {
-                () = tasks.stopped() => break,
-                () = tokio::time::sleep(COUNT) => {}
-            }
+            tokio::time::sleep(COUNT).await;
         }
-        self.uncount();
     }
 
     async fn hand_out(self: Arc<Self>, passes: &Tasks) {
-        self.settled().await;
-        self.state.lock().begun = true;
+        self.wait_for_caches().await;
+        self.begin();
         loop {
             // Work first, then a slot: one that waits for work would be missed by those who come
             // back from outside.
@@ -354,10 +467,12 @@ impl Controller {
             events: self.around.events.clone(),
             clock: self.around.clock.clone(),
             slot,
+            details: tracing::Span::none(),
             written: None,
         };
-        let span = tracing::info_span!(
-            "pass",
+        // At the level of errors, so that --log-level=warn and error leave its fields in their lines.
+        let span = tracing::error_span!(
+            PASS_SPAN,
             reconcileID = pass.id,
             feature = self.around.feature,
             kind = pass.kind.kind,
@@ -368,20 +483,30 @@ impl Controller {
         let began = self.now();
         let working = self.working();
         let attempt = self.attempt(&mut pass).instrument(span.clone());
-        let (ended, wrote) = echo::listen(attempt).await;
+        let (mut ended, writes) = echo::listen(attempt).await;
         drop(working);
-        span.in_scope(|| self.tell(&pass, &ended, self.now().saturating_sub(began)));
-        self.settle(&pass, ended, wrote);
+        let has_written = pass.has_written() || writes.any;
+        let is_idle = matches!(ended, Ok(Progress::Again)) && !has_written;
+        if self.state.lock().queue.is_repeating_idly(&key, is_idle) {
+            ended = Err(Failure::Idle);
+        }
+        let took = self.now().saturating_sub(began);
+        let details = pass.details.clone();
+        span.in_scope(|| details.in_scope(|| self.tell(&pass, &ended, took)));
+        self.settle(&pass, ended, writes.objects);
     }
 
     async fn attempt(&self, pass: &mut Pass) -> Result<Progress, Failure> {
-        if let Some(progress) = self.standing_orders(pass).await? {
-            return Ok(progress);
-        }
-        let work = AssertUnwindSafe(self.spec.passes.pass(pass)).catch_unwind();
+        let work = async {
+            match self.standing_orders(pass).await? {
+                Some(progress) => Ok(progress),
+                None => self.spec.passes.pass(pass).await,
+            }
+        };
+        let work = AssertUnwindSafe(work).catch_unwind();
         match tokio::time::timeout(self.spec.deadline, work).await {
             Ok(Ok(ended)) => ended,
-            Ok(Err(panic)) => Err(Failure::Panicked(said(&*panic))),
+            Ok(Err(panic)) => Err(Failure::Panicked(panic_message(&*panic))),
             Err(_) => Err(Failure::Deadline(self.spec.deadline)),
         }
     }
@@ -390,46 +515,53 @@ impl Controller {
     fn settle(&self, pass: &Pass, ended: Result<Progress, Failure>, wrote: Vec<Version>) {
         let key = pass.key();
         let resync = spread(self.spec.resync, SPREAD, fastrand::f64());
-        let planned = match &ended {
-            Ok(Progress::Again) => Next::Again,
-            Ok(
-                Progress::Done {
-                    recheck: Some(after),
-                }
-                | Progress::Waiting { after, .. },
-            ) => Next::After(*after, Cause::Followed),
-            Ok(Progress::Done { recheck: None } | Progress::Blocked { .. })
-            | Err(Failure::Malformed(_)) => Next::After(resync, Cause::Resync),
-            // Ours was stale: the cache has the news by now, or will in a moment.
-            Err(Failure::Failed {
-                class: Class::Stale,
-                ..
-            }) => Next::Stale,
-            Err(_) => Next::Failed,
-        };
         let mut state = self.state.lock();
         let now = self.now();
+        let blocked_since = matches!(ended, Ok(Progress::Blocked { .. })).then(|| {
+            let before = state.settled.get(key);
+            let before = before.filter(|before| before.wish == pass.wish);
+            before
+                .and_then(|before| before.blocked_since)
+                .unwrap_or(now)
+        });
+        let blocked_for = blocked_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
+        let blocked = spread(
+            self.spec.blocked_delay(blocked_for),
+            BLOCKED_SPREAD,
+            pass.random,
+        );
+        let planned = planned(&ended, resync, blocked);
         let handled = pass
             .written
             .as_ref()
             .map_or(pass.object.version(), |written| written.version());
         let next = match self.cache.store().get(key) {
-            None => {
+            Some(held) if held.uid() == pass.object.uid() => {
+                if Some(held.wish()) != pass.wish {
+                    Next::News(Cause::User)
+                } else if held.version() > handled && planned != Next::Failed {
+                    Next::News(Cause::Followed)
+                } else {
+                    planned
+                }
+            }
+            // Gone, or a namesake has come.
+            Some(_) | None => {
                 drop(state);
                 self.forget(key);
                 return;
             }
-            Some(held) if held.uid() != pass.object.uid() || Some(held.wish()) != pass.wish => {
-                Next::News(Cause::User)
-            }
-            Some(held) if held.version() > handled && planned != Next::Failed => {
-                Next::News(Cause::Followed)
-            }
-            Some(_) => planned,
         };
-        if let Some(wish) = pass.wish {
-            state.settled.insert(key.clone(), (wish, handled));
+        if matches!(planned, Next::After(..)) {
+            state.queue.succeeded(key);
         }
+        let settled = Settled {
+            uid: pass.object.uid().into(),
+            wish: pass.wish,
+            version: handled,
+            blocked_since,
+        };
+        state.settled.insert(key.clone(), settled);
         let wrote = if self.spec.follows.is_empty() {
             Vec::new()
         } else {
@@ -452,14 +584,18 @@ impl Controller {
     /// Takes apart what was kept for an object that is gone. Its key counts as running meanwhile, so
     /// that a namesake's first pass comes after.
     fn forget(&self, key: &ObjectKey) {
-        self.spec.passes.gone(key);
+        let gone = AssertUnwindSafe(|| self.spec.passes.gone(key));
+        if let Err(panic) = std::panic::catch_unwind(gone) {
+            self.around.metrics.panics.get_or_create(&self.label).inc();
+            tracing::error!(object = %key, panic = panic_message(&*panic), "clean-up of a deleted object panicked");
+        }
         let mut state = self.state.lock();
         state.settled.remove(key);
         state.served.remove(key);
         state.echoes.forget(key);
         let now = self.now();
         state.queue.forget(key, now);
-        if self.cache.store().get(key).is_some() {
+        if state.begun && self.cache.store().get(key).is_some() {
             state.queue.add(key, Cause::User, now);
         }
         drop(state);
@@ -481,10 +617,21 @@ impl Controller {
             message: error.to_string(),
         };
         if let Some((name, value)) = self.order(&pass.object) {
-            let served = self.state.lock().served.remove(pass.key());
+            let (served, is_edited) = {
+                let mut state = self.state.lock();
+                let settled = state.settled.get(pass.key());
+                let is_edited = !settled.is_some_and(|s| s.is_same_wish(&pass.object));
+                (state.served.remove(pass.key()), is_edited)
+            };
             if served.as_deref() == Some(&*value) {
                 pass.drop_annotation(&name).await.map_err(failed)?;
-                return Ok(Some(Progress::done()));
+                if is_edited {
+                    pass.wish = None; // the next pass deals with the edit, at once
+                }
+                // The next pass also stands in for the recheck of the one before, and for followed
+                // changes since. Nobody waits for it, so it is not `Again`.
+                let recheck = Some(SHORTEST_RECHECK);
+                return Ok(Some(Progress::Done { recheck }));
             }
         }
         let says = |name: &String| pass.object.annotation(name).as_deref() == Some("true");
@@ -496,11 +643,56 @@ impl Controller {
     }
 }
 
-/// What a panic said.
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
-    text.or_else(|| panic.downcast_ref::<String>().cloned())
-        .unwrap_or_else(|| "no message".to_owned())
+impl State {
+    /// Plans the first pass over an object that was there before passes began.
+    fn plan_first_pass(&mut self, key: &ObjectKey, now: Duration) {
+        let delay = self.first_delay();
+        self.queue.add_first(key, delay, now);
+    }
+
+    /// How long the next first pass waits.
+    fn first_delay(&mut self) -> Duration {
+        let delay = first_delay(self.first_passes);
+        self.first_passes = self.first_passes.saturating_add(1);
+        delay
+    }
+}
+
+/// How long a first pass waits that comes after `before` others.
+fn first_delay(before: u32) -> Duration {
+    let ahead = before.saturating_sub(FIRST_AT_ONCE);
+    FIRST_STEP.saturating_mul(ahead).min(FIRST_WINDOW)
+}
+
+async fn all_read(caches: &[Cache]) {
+    while !caches.iter().all(Cache::is_settled) {
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// When the next pass is due, from how this one ended.
+fn planned(ended: &Result<Progress, Failure>, resync: Duration, blocked: Duration) -> Next {
+    match ended {
+        Ok(Progress::Again) => Next::Again,
+        Ok(Progress::Done {
+            recheck: Some(after),
+        }) if *after < resync => Next::After((*after).max(SHORTEST_RECHECK), Cause::Followed),
+        Ok(Progress::Waiting { after, .. }) => {
+            Next::After((*after).max(SHORTEST_RECHECK), Cause::Followed)
+        }
+        Ok(Progress::Blocked { .. }) => Next::After(blocked, Cause::Resync),
+        Ok(Progress::Done { .. }) | Err(Failure::Malformed(_)) => {
+            Next::After(resync, Cause::Resync)
+        }
+        // Ours was stale: the cache has the news by now, or will in a moment.
+        Err(Failure::Failed {
+            class: Class::Stale,
+            ..
+        }) => Next::Stale,
+        Err(
+            Failure::Failed { .. } | Failure::Panicked(_) | Failure::Deadline(_) | Failure::Idle,
+        ) => Next::Failed,
+    }
 }
 
 #[cfg(test)]

@@ -34,9 +34,14 @@ pub trait Reconcile: Send + Sync + 'static {
 /// Why a pass did not end in a [`Progress`].
 pub(super) enum Failure {
     Malformed(Malformed),
-    Failed { class: Class, message: String },
+    Failed {
+        class: Class,
+        message: String,
+    },
     Panicked(String),
     Deadline(Duration),
+    /// Too many passes in a row asked for another one and wrote nothing.
+    Idle,
 }
 
 pub(super) trait Passes: Send + Sync + 'static {
@@ -65,14 +70,19 @@ impl<R: Reconcile> Passes for Typed<R> {
 
 pub(super) type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
 
+/// An object that is blocked for longer than this is looked at by the later pace.
+const LONG_BLOCKED: Duration = Duration::from_secs(60 * 60);
+
 /// All that a feature says about a controller.
 #[derive(Clone)]
 pub struct ControllerSpec {
     pub(super) key: WatchKey,
     pub(super) passes: Arc<dyn Passes>,
     pub(super) follows: Vec<(WatchKey, Map)>,
+    pub(super) needs: Vec<WatchKey>,
     pub(super) concurrency: Option<usize>,
     pub(super) resync: Duration,
+    pub(super) blocked_pace: (Duration, Duration),
     pub(super) backoff: Backoff,
     pub(super) deadline: Duration,
     pub(super) reconcile_now: Vec<String>,
@@ -86,8 +96,10 @@ impl ControllerSpec {
             key,
             passes: Arc::new(Typed(reconcile)),
             follows: Vec::new(),
+            needs: Vec::new(),
             concurrency: None,
             resync: Duration::from_secs(300),
+            blocked_pace: (Duration::from_secs(300), Duration::from_secs(1800)),
             backoff: Backoff::default(),
             deadline: Duration::from_secs(60),
             reconcile_now: vec![kernel::RECONCILE_NOW.to_owned()],
@@ -95,7 +107,19 @@ impl ControllerSpec {
         }
     }
 
+    /// Runs no pass before all that `key` names has been read, however long that takes: for what
+    /// passes must never take for absent.
+    ///
+    /// # When not to use it
+    /// For what passes can do without: [`ControllerSpec::follow`] waits 30 s at most.
+    #[must_use]
+    pub fn needs(mut self, key: WatchKey) -> Self {
+        self.needs.push(key);
+        self
+    }
+
     /// Looks at the objects that `map` names whenever something that `key` names changes or goes.
+    /// Passes begin when all of these have been read, or after 30 s.
     #[must_use]
     pub fn follow(
         mut self,
@@ -148,6 +172,26 @@ impl ControllerSpec {
     #[must_use]
     pub fn resync(self, resync: Duration) -> Self {
         Self { resync, ..self }
+    }
+
+    /// How often a blocked object is looked at, give or take a fifth: in its first hour, and later.
+    /// Five minutes and half an hour unless said otherwise.
+    #[must_use]
+    pub fn blocked_pace(self, first_hour: Duration, later: Duration) -> Self {
+        Self {
+            blocked_pace: (first_hour, later),
+            ..self
+        }
+    }
+
+    /// When an object is looked at again that has been blocked for this long.
+    pub(super) fn blocked_delay(&self, blocked_for: Duration) -> Duration {
+        let (first_hour, later) = self.blocked_pace;
+        if blocked_for < LONG_BLOCKED {
+            first_hour
+        } else {
+            later
+        }
     }
 
     /// How failures are repeated.

@@ -24,6 +24,7 @@ impl Controller {
             Err(Failure::Failed { class, .. }) => class.as_str(),
             Err(Failure::Panicked(_)) => "panic",
             Err(Failure::Deadline(_)) => "deadline",
+            Err(Failure::Idle) => "idle",
         };
         self.measure(outcome, ended, took);
         match ended {
@@ -44,65 +45,127 @@ impl Controller {
             Err(Failure::Deadline(limit)) => {
                 tracing::error!(seconds = limit.as_secs(), "pass ran out of time");
             }
+            Err(Failure::Idle) => {
+                tracing::error!("passes ask for another one again and again and write nothing");
+            }
         }
     }
 
-    fn measure(&self, outcome: &str, ended: &Result<Progress, Failure>, took: Duration) {
-        let OfController { feature, kind } = self.label.clone();
+    fn measure(&self, outcome: &'static str, ended: &Result<Progress, Failure>, took: Duration) {
         let metrics = &self.around.metrics;
-        let controller = kind.to_lowercase();
         if outcome == "panic" {
             metrics.panics.get_or_create(&self.label).inc();
         }
-        metrics
-            .passes
-            .get_or_create(&Outcome {
-                feature,
-                kind,
-                outcome: outcome.to_owned(),
-            })
-            .inc();
+        self.outcomes.lock().insert(outcome);
+        metrics.passes.get_or_create(&self.outcome(outcome)).inc();
         metrics
             .pass_seconds
             .get_or_create(&self.label)
             .observe(took.as_secs_f64());
         let result = match ended {
             Ok(Progress::Done { recheck: None } | Progress::Blocked { .. }) => "success",
-            Ok(Progress::Done { .. } | Progress::Again | Progress::Waiting { .. }) => {
-                "requeue_after"
-            }
+            Ok(Progress::Again) => "requeue",
+            Ok(Progress::Done { .. } | Progress::Waiting { .. }) => "requeue_after",
             Err(_) => {
-                metrics
-                    .cr_errors
-                    .get_or_create(&ByController {
-                        controller: controller.clone(),
-                    })
-                    .inc();
+                metrics.cr_errors.get_or_create(&self.by_controller()).inc();
                 "error"
             }
         };
         metrics
             .cr_total
-            .get_or_create(&ByResult {
-                controller: controller.clone(),
-                result,
-            })
+            .get_or_create(&self.by_result(result))
             .inc();
         metrics
             .cr_seconds
-            .get_or_create(&ByController { controller })
+            .get_or_create(&self.by_controller())
             .observe(took.as_secs_f64());
+    }
+
+    fn outcome(&self, outcome: &'static str) -> Outcome {
+        let OfController {
+            feature,
+            group,
+            kind,
+        } = self.label.clone();
+        Outcome {
+            feature,
+            group,
+            kind,
+            outcome,
+        }
+    }
+
+    fn depth(&self, cause: Cause) -> Depth {
+        let OfController {
+            feature,
+            group,
+            kind,
+        } = self.label.clone();
+        Depth {
+            feature,
+            group,
+            kind,
+            priority: cause.as_str(),
+        }
+    }
+
+    fn by_controller(&self) -> ByController {
+        ByController {
+            controller: self.label.kind.to_lowercase(),
+        }
+    }
+
+    fn by_result(&self, result: &'static str) -> ByResult {
+        ByResult {
+            controller: self.label.kind.to_lowercase(),
+            result,
+        }
+    }
+
+    /// Makes the series exist that dashboards of controller-runtime expect from the start.
+    pub(super) fn create_series(&self) {
+        let metrics = &self.around.metrics;
+        for result in ByResult::RESULTS {
+            drop(metrics.cr_total.get_or_create(&self.by_result(result)));
+        }
+        drop(metrics.cr_errors.get_or_create(&self.by_controller()));
+        drop(metrics.cr_workers.get_or_create(&self.by_controller()));
+    }
+
+    /// The controller has ended, and its series with it. Those of controller-runtime know no group,
+    /// so a kind of the same name may still need them.
+    pub(crate) fn remove_series(&self, is_name_shared: bool) {
+        let metrics = &self.around.metrics;
+        for cause in Cause::ALL {
+            metrics.queue_depth.remove(&self.depth(cause));
+        }
+        for outcome in std::mem::take(&mut *self.outcomes.lock()) {
+            metrics.passes.remove(&self.outcome(outcome));
+        }
+        metrics.pass_seconds.remove(&self.label);
+        metrics.queue_oldest_ms.remove(&self.label);
+        metrics.passes_in_flight.remove(&self.label);
+        metrics.backing_off.remove(&self.label);
+        metrics.panics.remove(&self.label);
+        if is_name_shared {
+            return;
+        }
+        for result in ByResult::RESULTS {
+            metrics.cr_total.remove(&self.by_result(result));
+        }
+        metrics.cr_errors.remove(&self.by_controller());
+        metrics.cr_seconds.remove(&self.by_controller());
+        metrics.cr_workers.remove(&self.by_controller());
     }
 
     /// Counts a pass under way for as long as the value lives, however it ends.
     pub(super) fn working(&self) -> Working {
-        let controller = self.label.kind.to_lowercase();
         let metrics = &self.around.metrics;
         let gauges = [
             metrics.passes_in_flight.get_or_create(&self.label).clone(),
             metrics
                 .cr_workers
-                .get_or_create(&ByController { controller })
+                .get_or_create(&self.by_controller())
                 .clone(),
         ];
         for gauge in &gauges {
@@ -111,36 +174,14 @@ impl Controller {
         Working(gauges)
     }
 
-    /// The controller ends, and its gauges with it.
-    pub(super) fn uncount(&self) {
-        let metrics = &self.around.metrics;
-        for cause in Cause::ALL {
-            let OfController { feature, kind } = self.label.clone();
-            let priority = cause.as_str();
-            metrics.queue_depth.remove(&Depth {
-                feature,
-                kind,
-                priority,
-            });
-        }
-        metrics.queue_oldest_ms.remove(&self.label);
-        metrics.backing_off.remove(&self.label);
-    }
-
     pub(super) fn count(&self) {
         let state = self.state.lock();
         let metrics = &self.around.metrics;
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         for cause in Cause::ALL {
-            let OfController { feature, kind } = self.label.clone();
-            let depth = Depth {
-                feature,
-                kind,
-                priority: cause.as_str(),
-            };
             metrics
                 .queue_depth
-                .get_or_create(&depth)
+                .get_or_create(&self.depth(cause))
                 .set(number(state.queue.depth(cause)));
         }
         let oldest = state.queue.oldest(self.now()).as_millis();

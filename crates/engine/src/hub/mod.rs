@@ -5,7 +5,9 @@
 //! controller of its own per feature multiplies the memory (docs/decisions/0001-own-watch-hub.md).
 //! # Guarantees
 //! - A reader is told of all that exists, then `Synced`, then every change, deletions included.
-//! - Nothing held ever becomes older, across restarts of the API server and 410 Gone.
+//! - Nothing held ever becomes older, across restarts of the API server and 410 Gone. If etcd is
+//!   restored from a backup, everything is read again and the older state is taken.
+//! - A 404 is not emptiness: objects are dropped only when the kind is confirmed to be absent.
 //! - A slow reader is told `Resync`; it never holds up the others.
 
 mod store;
@@ -16,6 +18,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::time::Duration;
 
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kernel::{ObjectKey, RealClock, SharedClock};
 use kube::Client;
 use parking_lot::Mutex;
 use tokio::sync::{Notify, broadcast};
@@ -23,8 +27,9 @@ use tokio::sync::{Notify, broadcast};
 pub use store::{Change, Index, Store};
 pub(crate) use watch::encoded;
 
-use crate::metrics::{Metrics, OfKind};
+use crate::metrics::{Metrics, OfKind, OfTask};
 use crate::stored::{Projection, Stored};
+use crate::tasks::supervise;
 use crate::{Kind, Tasks};
 
 /// A watch without readers is kept this long: controllers come and go.
@@ -57,6 +62,11 @@ impl WatchKey {
         }
     }
 
+    /// The names of all CRDs.
+    pub(crate) fn crds() -> Self {
+        Self::all(Kind::of::<CustomResourceDefinition>()).keep(Projection::Metadata)
+    }
+
     /// The same objects, kept only as far as `projection`.
     #[must_use]
     pub fn keep(self, projection: Projection) -> Self {
@@ -71,8 +81,11 @@ pub enum Health {
     Starting,
     /// Up to date.
     Synced,
-    /// The API server does not serve the kind: its CRD is missing.
-    NotServed,
+    /// The API server answers 404, but nothing confirms that the kind is gone. What was read before
+    /// is kept, and may be old.
+    Unserved,
+    /// The kind does not exist: its CRD is gone, and discovery does not list it.
+    Absent,
     /// Interrupted, for this reason; being retried.
     Broken(String),
 }
@@ -82,6 +95,8 @@ struct Watch {
     key: WatchKey,
     store: Store,
     health: Mutex<Health>,
+    /// When the server last sent something of a complete watch, by the hub's clock.
+    heard: Mutex<Option<Duration>>,
     readers: AtomicUsize,
     counted: AtomicI64,
     left: Notify,
@@ -103,7 +118,10 @@ impl Watch {
 
     fn set_health(&self, health: Health) {
         let mut held = self.health.lock();
-        if *held != health {
+        // A kind that answered 404 is in doubt until it is read again, or known to be gone.
+        let is_doubtful =
+            *held == Health::Unserved && matches!(health, Health::Starting | Health::Broken(_));
+        if *held != health && !is_doubtful {
             tracing::debug!(kind = %self.key.kind, ?health, "watch");
             *held = health;
         }
@@ -125,13 +143,30 @@ impl Watch {
             .inc_by(bytes - before);
     }
 
+    /// The watch ends. With the last one of its kind, the series of the kind go.
     fn uncount(&self) {
+        let (metrics, label) = (&self.metrics, self.label());
         let before = self.counted.swap(0, Ordering::SeqCst);
-        self.metrics
-            .cache_bytes
-            .get_or_create(&self.label())
-            .dec_by(before);
-        self.metrics.watches.get_or_create(&self.label()).dec();
+        metrics.cache_bytes.get_or_create(&label).dec_by(before);
+        let watches = metrics.watches.get_or_create(&label).dec();
+        if watches == 1 {
+            metrics.watches.remove(&label);
+            metrics.watch_lag.remove(&label);
+            metrics.watch_restarts.remove(&label);
+            metrics.malformed.remove(&label);
+            metrics.cache_bytes.remove(&label);
+        }
+    }
+
+    /// It panicked, and starts again.
+    fn panicked(&self, panic: &str) {
+        tracing::error!(kind = %self.key.kind, panic, "watch panicked; it starts again");
+        let label = OfTask {
+            feature: "engine".to_owned(),
+            task: "watch",
+        };
+        self.metrics.task_restarts.get_or_create(&label).inc();
+        self.set_health(Health::Broken(format!("panicked: {panic}")));
     }
 }
 
@@ -142,6 +177,7 @@ pub struct Hub {
     tasks: Tasks,
     watches: Arc<Mutex<HashMap<WatchKey, Arc<Watch>>>>,
     metrics: Metrics,
+    clock: SharedClock,
 }
 
 impl Hub {
@@ -152,7 +188,17 @@ impl Hub {
             tasks,
             watches: Arc::default(),
             metrics,
+            clock: Arc::new(RealClock::new()),
         }
+    }
+
+    /// The same hub, whose caches age by `clock`.
+    ///
+    /// # When not to use it
+    /// Outside tests: API servers live in real time.
+    #[must_use]
+    pub fn with_clock(self, clock: SharedClock) -> Self {
+        Self { clock, ..self }
     }
 
     /// Follows what `key` names, on a watch shared with all who ask the same.
@@ -177,7 +223,10 @@ impl Hub {
 
     /// Holds what `key` names for those who only look things up. It is the same watch.
     pub fn cache(&self, key: WatchKey) -> Cache {
-        Cache(Arc::new(self.reader(key)))
+        Cache {
+            reader: Arc::new(self.reader(key)),
+            clock: self.clock.clone(),
+        }
     }
 
     fn reader(&self, key: WatchKey) -> Reader {
@@ -194,6 +243,7 @@ impl Hub {
             key,
             store: Store::default(),
             health: Mutex::new(Health::Starting),
+            heard: Mutex::default(),
             readers: AtomicUsize::new(0),
             counted: AtomicI64::new(0),
             left: Notify::new(),
@@ -203,11 +253,11 @@ impl Hub {
         self.metrics.watches.get_or_create(&watch.label()).inc();
         let (hub, kept) = (self.clone(), watch.clone());
         self.tasks.spawn(async move {
+            let keeping = || watch::keep(kept.clone(), hub.clone());
             tokio::select! {
-                () = watch::keep(kept.clone(), hub.client.clone()) => {}
+                () = supervise(&hub.clock, keeping, |panic| kept.panicked(panic)) => {}
                 () = hub.abandoned(&kept) => {}
             }
-            kept.uncount();
         });
         watch
     }
@@ -220,6 +270,7 @@ impl Hub {
             let mut watches = self.watches.lock();
             if watch.readers.load(Ordering::SeqCst) == 0 {
                 watches.remove(&watch.key);
+                watch.uncount(); // under the lock: a watch that starts now counts after it
                 return;
             }
         }
@@ -236,13 +287,76 @@ impl Hub {
         all
     }
 
-    /// A CRD came or changed: kinds that were not served are looked for at once.
+    /// Wakes the watches whose CRD comes, changes or goes, as long as it is polled.
+    pub(crate) async fn wake_on_crds(self, mut crds: Followed) {
+        loop {
+            match crds.next().await {
+                Change::Apply(crd) | Change::Delete(crd) => self.wake_kind_of(&crd),
+                // Which changes were missed is not known; one that went is noticed by its own watch.
+                Change::Resync => {
+                    for crd in crds.store().all() {
+                        self.wake_kind_of(&crd);
+                    }
+                }
+                Change::Synced => {}
+            }
+        }
+    }
+
+    fn wake_kind_of(&self, crd: &Stored) {
+        if let Some((plural, group)) = crd.key().name.split_once('.') {
+            self.wake(group, plural);
+        }
+    }
+
+    /// A CRD came, changed or went: its kinds are looked for at once if they were not served.
     pub fn wake(&self, group: &str, plural: &str) {
         for watch in self.watches.lock().values() {
             if watch.key.kind.group == group && watch.key.kind.plural == plural {
                 watch.woken.notify_one();
             }
         }
+    }
+}
+
+impl Hub {
+    fn now(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    /// Whether `kind` is confirmed to be gone: no CRD of that name is known, and discovery answers
+    /// and has it in no version of its group. Any doubt means no.
+    async fn is_absent(&self, kind: &Kind) -> bool {
+        let name = ObjectKey::cluster(kind.crd_name());
+        let crds = self.watches.lock().get(&WatchKey::crds()).cloned();
+        if crds.is_some_and(|crds| crds.store.get(&name).is_some()) {
+            return false;
+        }
+        self.is_undiscovered(kind).await.unwrap_or(false)
+    }
+
+    async fn is_undiscovered(&self, kind: &Kind) -> Result<bool, kube::Error> {
+        let client = &self.client;
+        if kind.group.is_empty() {
+            let core = client.list_core_api_resources(&kind.version).await?;
+            return Ok(core.resources.iter().all(|one| one.name != kind.plural));
+        }
+        let groups = client.list_api_groups().await?.groups;
+        let Some(group) = groups.into_iter().find(|group| group.name == kind.group) else {
+            return Ok(true);
+        };
+        for version in &group.versions {
+            let served = client.list_api_group_resources(&version.group_version);
+            if served
+                .await?
+                .resources
+                .iter()
+                .any(|one| one.name == kind.plural)
+            {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 }
 
@@ -291,22 +405,49 @@ impl Followed {
 
 /// What a watch holds, for as long as this handle or a clone of it lives.
 #[derive(Clone)]
-pub struct Cache(Arc<Reader>);
+pub struct Cache {
+    reader: Arc<Reader>,
+    clock: SharedClock,
+}
 
 impl Cache {
     /// Its objects.
     pub fn store(&self) -> &Store {
-        &self.0.0.store
+        &self.reader.0.store
     }
 
     /// What is watched.
     pub fn key(&self) -> &WatchKey {
-        &self.0.0.key
+        &self.reader.0.key
     }
 
-    /// Whether looking things up makes sense: all that exists has been read, or nothing can exist.
+    /// How the watch is doing.
+    pub fn health(&self) -> Health {
+        self.reader.0.health.lock().clone()
+    }
+
+    /// Whether an object that is not here does not exist: all that exists has been read, or nothing
+    /// can exist. A watch that is answered 404 is not settled, whatever it holds.
     pub fn is_settled(&self) -> bool {
-        self.store().is_synced() || *self.0.0.health.lock() == Health::NotServed
+        match self.health() {
+            Health::Unserved => false,
+            Health::Absent => true,
+            Health::Starting | Health::Synced | Health::Broken(_) => self.store().is_synced(),
+        }
+    }
+
+    /// Whether it is settled, and the server has sent something on this watch within `age`. A kind
+    /// that is confirmed to be absent is fresh: that is confirmed twice a minute.
+    ///
+    /// # When not to use it
+    /// With less than five minutes: a quiet watch may be silent for over three before it lists again.
+    pub fn is_fresh_within(&self, age: Duration) -> bool {
+        if self.health() == Health::Absent {
+            return true;
+        }
+        let heard = *self.reader.0.heard.lock();
+        let now = self.clock.elapsed();
+        self.is_settled() && heard.is_some_and(|heard| now.saturating_sub(heard) <= age)
     }
 }
 

@@ -9,8 +9,9 @@ use tokio::sync::broadcast;
 
 use crate::stored::Stored;
 
-/// Changes a reader may be behind before it must look at everything again.
-const BACKLOG: usize = 4096;
+/// Changes a reader may be behind before it must look at everything again. Each watch allocates the
+/// slots at once, 40 bytes each.
+const BACKLOG: usize = 256;
 
 /// What a reader of a watch is told.
 #[derive(Debug, Clone)]
@@ -78,6 +79,8 @@ impl Index {
 struct Inner {
     objects: HashMap<ObjectKey, Arc<Stored>>,
     indices: Vec<(Index, HashMap<String, BTreeSet<ObjectKey>>)>,
+    /// UIDs of objects that our own write has let go, until the watch has seen them go.
+    released: HashMap<ObjectKey, Box<str>>,
     synced: bool,
     bytes: usize,
 }
@@ -183,13 +186,13 @@ impl Store {
     /// Takes in `object` unless what is held is as new.
     pub(super) fn apply(&self, object: Stored) {
         let mut inner = self.inner.write();
-        if let Some(held) = inner.objects.get(object.key())
-            && held.uid() == object.uid()
-            && held.version() >= object.version()
-        {
+        if inner.is_released(&object) {
             return;
         }
-        inner.insert(Arc::new(object), &self.changes);
+        let known = inner.objects.get(object.key());
+        if known.is_none_or(|held| supersedes(&object, held)) {
+            inner.insert(Arc::new(object), &self.changes);
+        }
     }
 
     /// Takes in the answer to a write of our own, so that no pass starts from an older object.
@@ -199,30 +202,46 @@ impl Store {
         let object = Arc::new(object);
         if let Some(held) = inner.objects.get(object.key())
             && held.uid() == object.uid()
-            && held.version() < object.version()
+            && supersedes(&object, held)
         {
             inner.insert(object.clone(), &self.changes);
         }
         object
     }
 
-    /// The watch saw it go.
-    pub(super) fn delete(&self, key: &ObjectKey) {
-        self.inner.write().remove(key, &self.changes);
+    /// Drops an object that our own write has let go: no pass starts from what the watch has yet to
+    /// see go.
+    pub(crate) fn release(&self, object: &Stored) {
+        let mut inner = self.inner.write();
+        let held = inner.objects.get(object.key());
+        if held.is_some_and(|held| held.uid() == object.uid()) {
+            let (key, uid) = (object.key(), object.uid());
+            inner.released.insert(key.clone(), uid.into());
+            inner.remove(key, &self.changes);
+        }
     }
 
-    /// The kind is not served any more: all its objects went with it.
+    /// The watch saw it go.
+    pub(super) fn delete(&self, key: &ObjectKey) {
+        let mut inner = self.inner.write();
+        inner.released.remove(key);
+        inner.remove(key, &self.changes);
+    }
+
+    /// The kind is gone: all its objects went with it.
     pub(super) fn clear(&self) {
         let mut inner = self.inner.write();
         let keys: Vec<_> = inner.objects.keys().cloned().collect();
         for key in keys {
             inner.remove(&key, &self.changes);
         }
+        inner.released.clear();
         inner.synced = false;
     }
 
-    /// The watch listed everything: what is not in `fresh` went while nobody looked.
-    pub(super) fn replace(&self, fresh: HashMap<ObjectKey, Stored>) {
+    /// The watch listed everything: what is not in `fresh` went while nobody looked. An older object
+    /// is taken only if `restored`: the server itself went back to an older state.
+    pub(super) fn replace(&self, fresh: HashMap<ObjectKey, Stored>, restored: bool) {
         let mut inner = self.inner.write();
         let gone: Vec<_> = inner
             .objects
@@ -233,11 +252,18 @@ impl Store {
         for key in gone {
             inner.remove(&key, &self.changes);
         }
+        inner
+            .released
+            .retain(|key, _| fresh.contains_key(key) && !restored);
         for object in fresh.into_values() {
+            if inner.is_released(&object) {
+                continue;
+            }
             let known = inner.objects.get(object.key());
-            if known
-                .is_none_or(|held| held.uid() != object.uid() || held.version() < object.version())
-            {
+            let is_news = |held: &Arc<Stored>| {
+                supersedes(&object, held) || (restored && object.version() != held.version())
+            };
+            if known.is_none_or(is_news) {
                 inner.insert(Arc::new(object), &self.changes);
             }
         }
@@ -247,7 +273,22 @@ impl Store {
     }
 }
 
+/// Whether `object` is another or a newer one than `held`. Versions that are no numbers have no
+/// order: then the order of arrival counts.
+fn supersedes(object: &Stored, held: &Stored) -> bool {
+    held.uid() != object.uid()
+        || match (object.version(), held.version()) {
+            (0, _) | (_, 0) => object.json() != held.json(),
+            (newer, older) => newer > older,
+        }
+}
+
 impl Inner {
+    fn is_released(&self, object: &Stored) -> bool {
+        let released = self.released.get(object.key());
+        released.is_some_and(|uid| **uid == *object.uid())
+    }
+
     fn insert(&mut self, object: Arc<Stored>, changes: &broadcast::Sender<Change>) {
         self.bytes += object.size();
         if let Some(held) = self.objects.insert(object.key().clone(), object.clone()) {
@@ -320,6 +361,39 @@ mod tests {
             .collect()
     }
 
+    fn by_key<const N: usize>(objects: [Stored; N]) -> HashMap<ObjectKey, Stored> {
+        objects.map(|object| (object.key().clone(), object)).into()
+    }
+
+    #[test]
+    fn after_a_restore_older_objects_are_taken() {
+        let store = Store::default();
+        store.apply(object("n", "u", 7, "o"));
+        let (_, _, mut reader) = store.read();
+        store.replace(by_key([object("n", "u", 5, "o")]), false);
+        assert_eq!(told(&mut reader), ["synced"]);
+        store.replace(by_key([object("n", "u", 5, "o")]), true);
+        store.replace(by_key([object("n", "u", 5, "o")]), true);
+        assert_eq!(told(&mut reader), ["+n@5"]);
+    }
+
+    #[test]
+    fn a_version_that_is_no_number_counts_by_arrival() {
+        let named = |version: &str| {
+            let json = json!({"metadata": {"name": "n", "uid": "u", "resourceVersion": version}});
+            let kind = Kind::of::<ConfigMap>();
+            Stored::read(&kind, &json.to_string(), &Projection::Full).unwrap()
+        };
+        let store = Store::default();
+        let (_, _, mut reader) = store.read();
+        for version in ["b3", "b3", "a9"] {
+            store.apply(named(version));
+        }
+        assert_eq!(told(&mut reader).len(), 2);
+        let held = store.get(&ObjectKey::cluster("n")).unwrap();
+        assert_eq!(held.resource_version(), "a9");
+    }
+
     #[test]
     fn an_older_object_never_replaces_a_newer_one() {
         let store = Store::default();
@@ -337,7 +411,7 @@ mod tests {
         store.apply(object("gone", "2", 2, "o"));
         let (_, _, mut reader) = store.read();
         let fresh = [object("kept", "1", 1, "o"), object("new", "3", 9, "o")];
-        store.replace(fresh.into_iter().map(|o| (o.key().clone(), o)).collect());
+        store.replace(by_key(fresh), false);
         assert_eq!(told(&mut reader), ["-gone@2", "+new@9", "synced"]);
     }
 
@@ -365,6 +439,42 @@ mod tests {
         store.delete(&ObjectKey::namespaced("a", "n"));
         store.learn(object("n", "1", 4, "o"));
         assert!(store.is_empty());
+    }
+
+    #[test]
+    fn what_our_write_let_go_is_gone_before_the_watch_sees_it() {
+        let store = Store::default();
+        store.apply(object("n", "1", 1, "o"));
+        let (_, _, mut reader) = store.read();
+        store.release(&object("n", "1", 1, "o"));
+        assert_eq!(told(&mut reader), ["-n@1"]);
+        store.apply(object("n", "1", 2, "o")); // a change from before it went
+        let late = object("n", "1", 2, "o");
+        store.replace(HashMap::from([(late.key().clone(), late)]), false);
+        assert!(store.is_empty());
+        store.delete(&ObjectKey::namespaced("a", "n"));
+        assert_eq!(told(&mut reader), ["synced"]);
+    }
+
+    #[test]
+    fn what_a_restore_brings_back_is_there_again() {
+        let store = Store::default();
+        store.apply(object("n", "1", 5, "o"));
+        store.release(&object("n", "1", 5, "o"));
+        let back = object("n", "1", 1, "o");
+        store.replace(HashMap::from([(back.key().clone(), back)]), true);
+        assert!(!store.is_empty());
+    }
+
+    #[test]
+    fn a_namesake_of_what_our_write_let_go_is_told_of() {
+        let store = Store::default();
+        store.apply(object("n", "1", 1, "o"));
+        store.release(&object("n", "1", 1, "o"));
+        store.delete(&ObjectKey::namespaced("a", "n"));
+        store.apply(object("n", "2", 5, "o"));
+        store.release(&object("n", "1", 1, "o"));
+        assert_eq!(store.len(), 1, "another object is not ours to drop");
     }
 
     #[test]

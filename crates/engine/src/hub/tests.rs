@@ -3,14 +3,20 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 
+use bytes::Bytes;
 use http::{Request, Response};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use k8s_openapi::api::core::v1::ConfigMap;
-use kernel::ObjectKey;
+use kernel::{ObjectKey, TestClock};
 use kube::client::Body;
 use proptest::prelude::*;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::client::NoAnswer;
 
 /// What the server in memory holds, and all that ever happened to it.
 #[derive(Default)]
@@ -22,7 +28,64 @@ struct Sea {
     forgotten: u64,
     /// How many more connections end after so many events.
     cuts: Vec<usize>,
-    streaming: bool,
+    streaming: Streaming,
+    /// A streamed list has an object in it that goes before the list ends.
+    ghost: bool,
+    /// Whether lists and watches are answered 404.
+    unserved: bool,
+    discovery: Discovery,
+    /// Whether there is a CRD.
+    crd: bool,
+    bookmarks: Bookmarks,
+    /// So many of the next answers panic in the client.
+    panics: u32,
+}
+
+/// What a request for a streamed list is answered with.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Streaming {
+    #[default]
+    Yes,
+    /// Refused, as by servers that know the parameter and have it off.
+    Forbidden,
+    /// Refused, as by servers before 1.27.
+    Unknown,
+    /// An error event after 200, as with an etcd that is too old.
+    ErrorEvent,
+    /// Never an end, as by servers that ignore the parameter.
+    Silent,
+    /// An end before the list is complete.
+    Short,
+    /// No answer at all.
+    NoHead,
+    /// Text that is no event, as by a proxy.
+    NoEvent,
+}
+
+/// Which bookmarks a watch is sent.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Bookmarks {
+    /// Those above the version it asked for, as by kube-apiserver.
+    #[default]
+    Newer,
+    All,
+}
+
+/// What discovery says of ships.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+enum Discovery {
+    #[default]
+    Listed,
+    /// Another version of the group has them.
+    InOtherVersion,
+    /// The group is there, and the list of its resources cannot be had.
+    Partly,
+    /// It does not answer.
+    Fails,
+    /// The group has other kinds only.
+    NotListed,
+    /// The group is not there.
+    NoGroup,
 }
 
 #[derive(Debug, Clone)]
@@ -60,13 +123,23 @@ impl Sea {
         json!({"metadata": {"name": name, "namespace": "a", "uid": name, "resourceVersion": version.to_string()}})
     }
 
-    fn answer(&mut self, query: &str) -> Response<Body> {
+    fn answer(&mut self, path: &str, query: &str) -> Response<Answer> {
+        match path {
+            "/apis" | "/apis/example.io/v1" | "/apis/example.io/v2" => return self.discover(path),
+            CRDS => return self.crds(query),
+            _ if self.unserved => return text(404, "404 page not found"),
+            _ => {}
+        }
         let cut = self.cuts.pop().unwrap_or(usize::MAX);
         let line = |change: &str, object: Value| {
             format!("{}\n", json!({"type": change, "object": object}))
         };
         let end = |version: u64| {
             let metadata = json!({"resourceVersion": version.to_string(), "annotations": {"k8s.io/initial-events-end": "true"}});
+            line("BOOKMARK", json!({"metadata": metadata}))
+        };
+        let mark = |version: u64| {
+            let metadata = json!({"resourceVersion": version.to_string()});
             line("BOOKMARK", json!({"metadata": metadata}))
         };
         let from = query
@@ -83,24 +156,45 @@ impl Sea {
                     (200, line("ERROR", status))
                 };
                 let answer = Response::builder().status(code);
-                return answer.body(Body::from(text.into_bytes())).unwrap();
+                return answer.body(whole(text.into_bytes())).unwrap();
+            }
+            let has_mark = self.version > from || self.bookmarks == Bookmarks::All;
+            if self.version < from && !has_mark {
+                return silent();
             }
             let news = self.log.iter().filter(|(version, ..)| *version > from);
-            news.map(|(_, change, name, version)| line(change, Self::object(name, *version)))
-                .collect()
+            let news =
+                news.map(|(_, change, name, version)| line(change, Self::object(name, *version)));
+            let mark = has_mark.then(|| mark(self.version));
+            news.chain(mark).collect()
         } else if query.contains("sendInitialEvents") {
-            if !self.streaming {
-                let status = json!({"message": "sendInitialEvents is forbidden", "code": 422});
-                return Response::builder()
-                    .status(422)
-                    .body(Body::from(status.to_string().into_bytes()))
-                    .unwrap();
+            match self.streaming {
+                Streaming::Yes | Streaming::Short | Streaming::NoHead => {}
+                Streaming::Forbidden => return text(422, "sendInitialEvents is forbidden"),
+                Streaming::Unknown => {
+                    return text(422, "resourceVersionMatch is forbidden for watch");
+                }
+                Streaming::ErrorEvent => {
+                    let status =
+                        json!({"code": 500, "message": "the required storage feature is disabled"});
+                    return Response::new(whole(line("ERROR", status).into_bytes()));
+                }
+                Streaming::NoEvent => return Response::new(whole(b"<html>\n".to_vec())),
+                Streaming::Silent => return silent(),
             }
-            let all = self
-                .objects
-                .iter()
-                .map(|(name, version)| line("ADDED", Self::object(name, *version)));
-            all.chain([end(self.version)]).collect()
+            let all = self.objects.iter();
+            let mut lines: Vec<_> = all
+                .map(|(name, version)| line("ADDED", Self::object(name, *version)))
+                .collect();
+            if self.ghost {
+                lines.insert(0, line("ADDED", Self::object("ghost", self.version)));
+                lines.push(mark(self.version));
+                lines.push(line("DELETED", Self::object("ghost", self.version)));
+            }
+            if self.streaming == Streaming::Yes {
+                lines.push(end(self.version));
+            }
+            lines
         } else {
             let items: Vec<_> = self
                 .objects
@@ -109,20 +203,89 @@ impl Sea {
                 .collect();
             let list =
                 json!({"metadata": {"resourceVersion": self.version.to_string()}, "items": items});
-            return Response::new(Body::from(list.to_string().into_bytes()));
+            return Response::new(whole(list.to_string().into_bytes()));
         };
         let text: String = lines.into_iter().take(cut).collect();
-        Response::new(Body::from(text.into_bytes()))
+        Response::new(whole(text.into_bytes()))
     }
+
+    fn discover(&self, path: &str) -> Response<Answer> {
+        let resources = |names: &[&str]| {
+            let all: Vec<_> = names
+                .iter()
+                .map(|name| json!({"name": name, "singularName": "", "namespaced": true, "kind": "X", "verbs": []}))
+                .collect();
+            json!({"groupVersion": "example.io/v1", "resources": all})
+        };
+        let versions = ["v1", "v2"].map(
+            |version| json!({"groupVersion": format!("example.io/{version}"), "version": version}),
+        );
+        let ships = path.ends_with("v1") && self.discovery == Discovery::Listed
+            || path.ends_with("v2") && self.discovery == Discovery::InOtherVersion;
+        let answer = match (self.discovery, path) {
+            (Discovery::Fails, _) => return text(503, "not now"),
+            (Discovery::NoGroup, "/apis") => json!({"groups": []}),
+            (_, "/apis") => json!({"groups": [{"name": "example.io", "versions": versions}]}),
+            (Discovery::Partly, _) => return text(404, "404 page not found"),
+            _ if ships => resources(&["ships", "ships/status"]),
+            _ => resources(&["boats"]),
+        };
+        Response::new(whole(answer.to_string().into_bytes()))
+    }
+
+    fn crds(&self, query: &str) -> Response<Answer> {
+        let crd = json!({"type": "ADDED", "object": {"metadata": {
+            "name": "ships.example.io", "uid": "crd", "resourceVersion": "1"}}});
+        let end = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1",
+            "annotations": {"k8s.io/initial-events-end": "true"}}}});
+        let lines = match (query.contains("sendInitialEvents"), self.crd) {
+            (false, _) => String::new(),
+            (true, true) => format!("{crd}\n{end}\n"),
+            (true, false) => format!("{end}\n"),
+        };
+        Response::new(whole(lines.into_bytes()))
+    }
+}
+
+type Answer = UnsyncBoxBody<Bytes, Infallible>;
+
+fn whole(text: Vec<u8>) -> Answer {
+    Full::new(Bytes::from(text)).boxed_unsync()
+}
+
+/// An answer that begins and never goes on.
+fn silent() -> Response<Answer> {
+    let never = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
+    Response::new(StreamBody::new(never).boxed_unsync())
+}
+
+const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+
+fn text(status: u16, message: &str) -> Response<Answer> {
+    let status_object = json!({"code": status, "message": message});
+    let answer = Response::builder().status(status);
+    let body = whole(status_object.to_string().into_bytes());
+    answer.body(body).unwrap()
 }
 
 fn hub(sea: &Arc<Mutex<Sea>>) -> Hub {
     let sea = sea.clone();
     let server = tower::service_fn(move |request: Request<Body>| {
-        let answer = sea.lock().answer(request.uri().query().unwrap_or_default());
+        let query = request.uri().query().unwrap_or_default();
+        let mut sea = sea.lock();
+        let answer = sea.answer(request.uri().path(), query);
+        let panics = sea.panics > 0;
+        sea.panics = sea.panics.saturating_sub(1);
+        let has_head = sea.streaming != Streaming::NoHead || !query.contains("sendInitialEvents");
         async move {
-            tokio::time::sleep(Duration::from_millis(10)).await; // connections are not free
-            Ok::<_, Infallible>(answer)
+            assert!(!panics, "a mistake");
+            tokio::time::sleep(Duration::from_millis(500)).await; // connections are not free
+            if has_head {
+                return Ok(answer);
+            }
+            let longest = Duration::from_secs(15);
+            tokio::time::sleep(longest).await;
+            Err(NoAnswer(longest))
         }
     });
     Hub::new(
@@ -136,9 +299,22 @@ fn maps() -> WatchKey {
     WatchKey::all(Kind::of::<ConfigMap>())
 }
 
+fn ships() -> WatchKey {
+    WatchKey::all(Kind {
+        group: "example.io".into(),
+        version: "v1".into(),
+        kind: "Ship".into(),
+        plural: "ships".into(),
+        namespaced: true,
+    })
+}
+
+/// Long enough for a list that is not streamed after all.
+const QUIET: Duration = Duration::from_secs(40);
+
 /// What a reader that believes all it is told would hold.
 async fn listen(followed: &mut Followed, held: &mut BTreeMap<ObjectKey, u64>) {
-    while let Ok(change) = tokio::time::timeout(Duration::from_secs(15), followed.next()).await {
+    while let Ok(change) = tokio::time::timeout(QUIET, followed.next()).await {
         match change {
             Change::Apply(object) => {
                 held.insert(object.key().clone(), object.version());
@@ -173,11 +349,16 @@ proptest! {
     fn whatever_happens_to_the_connection_readers_end_up_with_what_is_there(
         bursts in prop::collection::vec(prop::collection::vec(any_act(), 0..8), 1..6),
         cuts in prop::collection::vec(0..6_usize, 0..6),
-        streaming in any::<bool>(),
+        streaming in prop::sample::select(vec![
+            Streaming::Yes, Streaming::Yes, Streaming::Yes, Streaming::Forbidden,
+            Streaming::Unknown, Streaming::ErrorEvent, Streaming::Silent, Streaming::Short,
+            Streaming::NoHead, Streaming::NoEvent,
+        ]),
+        ghost in any::<bool>(),
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let sea = Arc::new(Mutex::new(Sea { cuts, streaming, version: 1, ..Sea::default() }));
+            let sea = Arc::new(Mutex::new(Sea { cuts, streaming, ghost, version: 1, ..Sea::default() }));
             let hub = hub(&sea);
             let mut followed = hub.follow(maps());
             let mut held = BTreeMap::new();
@@ -197,10 +378,84 @@ proptest! {
     }
 }
 
+#[rstest]
+#[case::it_never_ends(Streaming::Silent, 20)]
+#[case::no_answer_begins(Streaming::NoHead, 35)]
+#[case::it_is_no_event(Streaming::NoEvent, 20)]
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_not_streamed_is_read_by_pages(
+    #[case] streaming: Streaming,
+    #[case] seconds: u64,
+) {
+    let sea = Arc::new(Mutex::new(Sea {
+        streaming,
+        version: 1,
+        ..Sea::default()
+    }));
+    let cache = hub(&sea).cache(maps());
+    tokio::time::sleep(Duration::from_secs(seconds)).await;
+    assert_eq!(cache.health(), Health::Synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_panics_starts_again() {
+    let sea = Arc::new(Mutex::new(Sea {
+        panics: 2,
+        version: 1,
+        ..Sea::default()
+    }));
+    let hub = hub(&sea);
+    let cache = hub.cache(maps());
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(cache.health(), Health::Broken("panicked: a mistake".into()));
+    tokio::time::sleep(Duration::from_secs(5)).await; // it waits 1 + 2 s
+    assert_eq!(cache.health(), Health::Synced);
+    let text = hub.metrics.text();
+    let count = r#"pontoon_task_restarts_total{feature="engine",task="watch"} 2"#;
+    assert!(text.contains(count), "{text}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_takes_its_series_with_its_last_watch() {
+    let sea = Arc::new(Mutex::new(Sea {
+        version: 1,
+        ..Sea::default()
+    }));
+    let hub = hub(&sea);
+    let metrics = hub.metrics.clone();
+    let series = || {
+        let text = metrics.text();
+        let lines = text.lines().filter(|line| line.contains("ConfigMap"));
+        lines.map(str::to_owned).collect::<Vec<_>>()
+    };
+    let (first, second) = (
+        hub.cache(maps()),
+        hub.cache(maps().keep(Projection::Metadata)),
+    );
+    tokio::time::sleep(QUIET).await;
+    first.reader.0.read("no object");
+    let lag = &metrics.watch_lag;
+    lag.get_or_create(&first.reader.0.label()).inc();
+    assert_eq!(series().len(), 5, "{:?}", series());
+    drop(first);
+    tokio::time::sleep(GRACE * 2).await;
+    assert_eq!(series().len(), 5, "the other one needs them");
+    drop(second);
+    tokio::time::sleep(GRACE * 2).await;
+    assert_eq!(series(), Vec::<String>::new());
+    let _again = hub.cache(maps());
+    tokio::time::sleep(QUIET).await;
+    let watches = r#"pontoon_watches{kind="ConfigMap.v1"} 1"#;
+    assert!(
+        series().iter().any(|line| line == watches),
+        "{:?}",
+        series()
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn those_who_ask_the_same_share_one_watch_and_it_ends_after_the_last_of_them() {
     let sea = Arc::new(Mutex::new(Sea {
-        streaming: true,
         version: 1,
         ..Sea::default()
     }));
@@ -228,7 +483,6 @@ async fn those_who_ask_the_same_share_one_watch_and_it_ends_after_the_last_of_th
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_falls_behind_is_told_to_look_again_and_holds_up_nobody() {
     let sea = Arc::new(Mutex::new(Sea {
-        streaming: true,
         version: 1,
         ..Sea::default()
     }));
@@ -242,4 +496,180 @@ async fn a_reader_that_falls_behind_is_told_to_look_again_and_holds_up_nobody() 
     listen(&mut quick, &mut held).await;
     assert_eq!(held.values().copied().collect::<Vec<_>>(), [6001]);
     assert!(matches!(slow.next().await, Change::Resync));
+}
+
+/// A hub that has read three ships of which one is gone again.
+async fn fleet(sea: &Arc<Mutex<Sea>>) -> (Hub, Cache, Followed, BTreeMap<ObjectKey, u64>) {
+    for act in [Act::Put(1), Act::Put(2), Act::Put(3), Act::Delete(2)] {
+        sea.lock().act(&act);
+    }
+    let hub = hub(sea);
+    let (cache, mut followed) = (hub.cache(ships()), hub.follow(ships()));
+    let mut held = BTreeMap::new();
+    listen(&mut followed, &mut held).await;
+    assert_eq!((held.len(), cache.health()), (2, Health::Synced));
+    (hub, cache, followed, held)
+}
+
+#[rstest]
+#[case::it_is_listed(Discovery::Listed, false, Health::Unserved)]
+#[case::another_version_has_it(Discovery::InOtherVersion, false, Health::Unserved)]
+#[case::discovery_is_incomplete(Discovery::Partly, false, Health::Unserved)]
+#[case::discovery_does_not_answer(Discovery::Fails, false, Health::Unserved)]
+#[case::its_crd_is_there(Discovery::NoGroup, true, Health::Unserved)]
+#[case::its_group_lacks_it(Discovery::NotListed, false, Health::Absent)]
+#[case::its_group_is_gone(Discovery::NoGroup, false, Health::Absent)]
+#[tokio::test(start_paused = true)]
+async fn a_404_is_emptiness_only_if_the_kind_is_gone(
+    #[case] discovery: Discovery,
+    #[case] crd: bool,
+    #[case] health: Health,
+) {
+    let sea = Arc::new(Mutex::new(Sea {
+        crd,
+        version: 1,
+        ..Sea::default()
+    }));
+    let (hub, cache, mut followed, mut held) = fleet(&sea).await;
+    let _crds = hub.cache(WatchKey::crds());
+    tokio::time::sleep(QUIET).await;
+    {
+        let mut sea = sea.lock();
+        (sea.unserved, sea.discovery) = (true, discovery);
+    }
+    listen(&mut followed, &mut held).await;
+    let is_absent = health == Health::Absent;
+    assert_eq!(cache.health(), health);
+    assert_eq!(cache.is_settled(), is_absent);
+    assert_eq!(
+        held.len(),
+        if is_absent { 0 } else { 2 },
+        "what a reader was told"
+    );
+    assert_eq!(cache.store().len(), held.len());
+
+    sea.lock().unserved = false;
+    listen(&mut followed, &mut held).await;
+    assert_eq!((cache.health(), cache.is_settled()), (Health::Synced, true));
+    assert_eq!(held.len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_in_doubt_stays_so_while_the_server_is_away() {
+    let sea = Arc::new(Mutex::new(Sea {
+        version: 1,
+        ..Sea::default()
+    }));
+    let (_hub, cache, _followed, _) = fleet(&sea).await;
+    let watch = &cache.reader.0;
+    watch.set_health(Health::Unserved);
+    watch.set_health(Health::Broken("away".into()));
+    assert!(!cache.is_settled());
+    watch.set_health(Health::Synced);
+    watch.set_health(Health::Broken("away".into()));
+    assert!(cache.is_settled());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_crd_that_comes_is_tried_again_within_seconds() {
+    let sea = Arc::new(Mutex::new(Sea {
+        unserved: true,
+        discovery: Discovery::NoGroup,
+        version: 1,
+        ..Sea::default()
+    }));
+    let hub = hub(&sea);
+    let cache = hub.cache(ships());
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(cache.health(), Health::Absent);
+    hub.wake("example.io", "ships");
+    tokio::time::sleep(Duration::from_millis(500)).await; // this server has not heard of it yet
+    assert_eq!(cache.health(), Health::Absent);
+    sea.lock().unserved = false;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(cache.health(), Health::Synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lagging_reader_of_crds_wakes_every_kind() {
+    let sea = Arc::new(Mutex::new(Sea {
+        unserved: true,
+        discovery: Discovery::NoGroup,
+        version: 1,
+        ..Sea::default()
+    }));
+    let hub = hub(&sea);
+    let (cache, crds) = (hub.cache(ships()), hub.follow(WatchKey::crds()));
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(cache.health(), Health::Absent);
+    for version in 2..500_u32 {
+        // More than the reader may be behind.
+        let name = if version == 2 { "ships" } else { "boats" };
+        let json = json!({"metadata": {"name": format!("{name}.example.io"), "uid": name,
+            "resourceVersion": version.to_string()}});
+        let crds_key = WatchKey::crds();
+        let crd = Stored::read(&crds_key.kind, &json.to_string(), &crds_key.projection);
+        crds.store().apply(crd.unwrap());
+    }
+    sea.lock().unserved = false;
+    let waking = hub.clone().wake_on_crds(crds);
+    let woken = tokio::time::timeout(Duration::from_secs(2), waking).await;
+    assert!(woken.is_err(), "it goes on");
+    assert_eq!(cache.health(), Health::Synced);
+}
+
+#[rstest]
+#[case::after_a_silence(Bookmarks::Newer)]
+#[case::after_an_old_bookmark(Bookmarks::All)]
+#[tokio::test(start_paused = true)]
+async fn a_restored_etcd_is_believed(#[case] bookmarks: Bookmarks) {
+    let sea = Arc::new(Mutex::new(Sea {
+        version: 100,
+        bookmarks,
+        ..Sea::default()
+    }));
+    let (_hub, cache, mut followed, mut held) = fleet(&sea).await;
+    {
+        let mut sea = sea.lock();
+        sea.version = 50;
+        sea.log.clear();
+        sea.objects = [("o1".to_owned(), 40), ("o9".to_owned(), 45)].into();
+    }
+    tokio::time::sleep(Duration::from_mins(2)).await; // longer than any server is silent
+    listen(&mut followed, &mut held).await;
+    let restored = [("o1", 40), ("o9", 45)];
+    let restored = restored.map(|(name, version)| (ObjectKey::namespaced("a", name), version));
+    assert_eq!(held, restored.into());
+    assert_eq!(cache.health(), Health::Synced);
+
+    sea.lock().act(&Act::Put(1));
+    listen(&mut followed, &mut held).await;
+    assert_eq!(held[&ObjectKey::namespaced("a", "o1")], 51);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cache_tells_how_fresh_it_is() {
+    let sea = Arc::new(Mutex::new(Sea {
+        version: 1,
+        ..Sea::default()
+    }));
+    let clock = Arc::new(TestClock::new());
+    let hub = hub(&sea).with_clock(clock.clone());
+    let cache = hub.cache(ships());
+    let is_fresh = || cache.is_fresh_within(Duration::from_mins(5));
+    assert!(!is_fresh(), "nothing read");
+    tokio::time::sleep(QUIET).await;
+    assert!(is_fresh());
+    clock.advance(Duration::from_mins(6));
+    assert!(!is_fresh() && cache.is_settled(), "nothing heard since");
+    sea.lock().act(&Act::Put(1));
+    tokio::time::sleep(QUIET).await;
+    assert!(is_fresh());
+    sea.lock().unserved = true;
+    tokio::time::sleep(QUIET).await;
+    assert!(!is_fresh(), "in doubt");
+    sea.lock().discovery = Discovery::NoGroup;
+    tokio::time::sleep(QUIET).await;
+    clock.advance(Duration::from_mins(6));
+    assert!(is_fresh(), "the kind is confirmed to be gone");
 }

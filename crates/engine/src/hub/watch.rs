@@ -14,8 +14,8 @@ use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{Health, Watch};
-use crate::metrics::OfKind;
+use super::{Health, Hub, Watch};
+use crate::client::NoAnswer;
 use crate::stored::{Projection, Stored};
 
 /// The server ends a watch after this long; another takes its place.
@@ -31,28 +31,77 @@ const RETRY: Backoff = Backoff {
 };
 /// Between two connections, so that a server that closes at once is not hammered.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A kind that is not served is looked for this often; a new CRD wakes it at once.
+/// A kind that is not served is tried again after these pauses, then every `UNSERVED`. A CRD that
+/// comes starts the sequence anew: in a highly available cluster the next server may not have it yet.
+const UNSERVED_FIRST: [Duration; 5] = [
+    Duration::from_millis(200),
+    Duration::from_millis(500),
+    Duration::from_secs(1),
+    Duration::from_secs(2),
+    Duration::from_secs(5),
+];
 const UNSERVED: Duration = Duration::from_secs(30);
+/// A streamed list pauses at most this long; a server that ignores the request sends no end of it.
+/// Controllers wait 30 s for what they follow: by then the pages must have been read.
+const STREAM_SILENCE: Duration = Duration::from_secs(10);
+/// So many unusable answers in a row to the request for a streamed list: the server does not stream.
+const STREAM_TRIES: u32 = 2;
+/// A server that did not stream a list is asked for it again after this long.
+const NO_STREAMING: Duration = Duration::from_hours(1);
 
 /// Why a watch must start again.
+#[derive(Debug)]
 enum Ended {
     /// The server closed it in good order: go on from the last version.
     Normally,
-    /// The version is too old: list again.
+    /// The version is too old, or nothing came from there on: list again.
     Expired,
-    /// The kind is not served.
+    /// The server has older versions than it had: list again, and believe it.
+    WentBack,
+    /// The server answered 404.
     NotServed,
-    /// The server does not stream lists.
-    NoStreaming,
-    /// Anything else; go on from the last version after a pause.
+    /// The server answered with another error, or not as asked.
+    Refused(String),
+    /// The server did not begin to answer in time, or sent a line that is no event.
+    Unusable(String),
+    /// The connection failed; go on from the last version after a pause.
     Broken(String),
 }
 
 /// Where a watch stands between two connections.
+#[derive(Debug, Default)]
 struct Position {
+    /// Where to go on; `None` before a list is complete.
     version: Option<String>,
-    streaming: bool,
+    /// The highest version that the server has shown on this watch.
+    newest: u64,
+    /// When the server last failed to stream a list, by the hub's clock.
+    no_streaming: Option<Duration>,
 }
+
+impl Position {
+    fn streams(&self, now: Duration) -> bool {
+        self.no_streaming
+            .is_none_or(|since| now.saturating_sub(since) >= NO_STREAMING)
+    }
+
+    fn go_on_from(&mut self, version: String) {
+        self.newest = self.newest.max(number(&version).unwrap_or(0));
+        self.version = Some(version);
+    }
+
+    /// Whether a server that shows `version` went back: etcd was restored from a backup.
+    fn is_ahead_of(&self, version: &str) -> bool {
+        number(version).is_some_and(|number| number < self.newest)
+    }
+}
+
+/// Versions of aggregated API servers need not be numbers.
+fn number(version: &str) -> Option<u64> {
+    version.parse().ok()
+}
+
+type Fresh = HashMap<kernel::ObjectKey, Stored>;
 
 #[derive(Deserialize)]
 struct WireEvent<'a> {
@@ -90,36 +139,45 @@ struct WireBookmarkMeta {
 }
 
 /// Runs until dropped.
-pub(super) async fn keep(watch: Arc<Watch>, client: Client) {
-    let mut position = Position {
-        version: None,
-        streaming: true,
-    };
-    let mut failures = 0;
+pub(super) async fn keep(watch: Arc<Watch>, hub: Hub) {
+    let mut position = Position::default();
+    let (mut failures, mut unserved, mut unusable) = (0, 0, 0);
     loop {
-        let ended = connection(&watch, &client, &mut position, &mut failures).await;
-        let label = OfKind {
-            kind: watch.key.kind.to_string(),
-        };
-        watch.metrics.watch_restarts.get_or_create(&label).inc();
+        let ended = connection(&watch, &hub, &mut position, &mut failures).await;
+        let restarts = &watch.metrics.watch_restarts;
+        restarts.get_or_create(&watch.label()).inc();
+        if !matches!(ended, Ended::NotServed) {
+            unserved = 0;
+        }
+        let is_streamed_list = position.version.is_none() && position.streams(hub.now());
+        if is_streamed_list && matches!(ended, Ended::Unusable(_)) {
+            unusable += 1;
+        } else {
+            unusable = 0;
+        }
         match ended {
             Ended::Normally => tokio::time::sleep(PAUSE).await,
-            Ended::Expired => {
+            Ended::Expired | Ended::WentBack => {
                 position.version = None;
                 tokio::time::sleep(PAUSE).await;
             }
-            Ended::NoStreaming => position.streaming = false,
             Ended::NotServed => {
-                watch.store.clear();
-                watch.count_bytes();
-                watch.set_health(Health::NotServed);
                 position.version = None;
+                not_served(&watch, &hub).await;
+                let pause = UNSERVED_FIRST.get(unserved).copied();
+                unserved += 1;
                 tokio::select! {
-                    () = watch.woken.notified() => {}
-                    () = tokio::time::sleep(UNSERVED) => {}
+                    () = watch.woken.notified() => unserved = 0,
+                    () = tokio::time::sleep(pause.unwrap_or(UNSERVED)) => {}
                 }
             }
-            Ended::Broken(why) => {
+            Ended::Refused(why) | Ended::Unusable(why)
+                if is_streamed_list && (unusable == 0 || unusable >= STREAM_TRIES) =>
+            {
+                tracing::debug!(kind = %watch.key.kind, why, "list not streamed; reading pages");
+                position.no_streaming = Some(hub.now());
+            }
+            Ended::Refused(why) | Ended::Unusable(why) | Ended::Broken(why) => {
                 tracing::debug!(kind = %watch.key.kind, why, "watch interrupted");
                 watch.set_health(Health::Broken(why));
                 failures += 1;
@@ -129,17 +187,30 @@ pub(super) async fn keep(watch: Arc<Watch>, client: Client) {
     }
 }
 
+/// The server answered 404. What is held goes only if the kind is confirmed to be gone.
+async fn not_served(watch: &Watch, hub: &Hub) {
+    if hub.is_absent(&watch.key.kind).await {
+        watch.store.clear();
+        watch.count_bytes();
+        watch.set_health(Health::Absent);
+    } else {
+        watch.set_health(Health::Unserved);
+    }
+}
+
 async fn connection(
     watch: &Watch,
-    client: &Client,
+    hub: &Hub,
     position: &mut Position,
     failures: &mut u32,
 ) -> Ended {
-    if position.version.is_none() && !position.streaming {
+    let client = &hub.client;
+    if position.version.is_none() && !position.streams(hub.now()) {
         match list(watch, client).await {
-            Ok(version) => position.version = Some(version),
+            Ok((fresh, version)) => complete(watch, position, fresh, version),
             Err(ended) => return ended,
         }
+        *watch.heard.lock() = Some(hub.now());
     }
     // Without a version the server sends all there is first, then a marked bookmark.
     let mut fresh = position.version.is_none().then(HashMap::new);
@@ -151,19 +222,32 @@ async fn connection(
     .await
     {
         Ok(body) => body,
-        Err(Ended::Broken(why)) if fresh.is_some() && why.contains("sendInitialEvents") => {
-            return Ended::NoStreaming;
-        }
         Err(ended) => return ended,
     };
     if fresh.is_none() {
         watch.set_health(Health::Synced);
+    } else if *watch.health.lock() == Health::Absent {
+        watch.set_health(Health::Starting);
     }
     let mut pending = BytesMut::new();
+    let mut has_lines = false;
     loop {
-        let frame = match tokio::time::timeout(SILENCE, body.frame()).await {
-            Err(_) => return Ended::Broken(format!("nothing heard for {} s", SILENCE.as_secs())),
-            Ok(None) if fresh.is_some() => return Ended::Broken("the list ended early".to_owned()),
+        let silence = if fresh.is_some() {
+            STREAM_SILENCE
+        } else {
+            SILENCE
+        };
+        let frame = match tokio::time::timeout(silence, body.frame()).await {
+            Err(_) if fresh.is_some() => {
+                return Ended::Refused("the list did not come to its end".to_owned());
+            }
+            // After a restore of etcd the server may have no version as high as the one we go on
+            // from. Then it sends neither changes nor bookmarks until it has.
+            Err(_) if !has_lines => return Ended::Expired,
+            Err(_) => return Ended::Broken(format!("nothing heard for {} s", silence.as_secs())),
+            Ok(None) if fresh.is_some() => {
+                return Ended::Refused("the list ended early".to_owned());
+            }
             Ok(None) => return Ended::Normally,
             Ok(Some(Err(error))) => return Ended::Broken(crate::error::chain(&error)),
             Ok(Some(Ok(frame))) => frame,
@@ -172,66 +256,95 @@ async fn connection(
             pending.extend_from_slice(&bytes);
         }
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
+            has_lines = true;
             let line = pending.split_to(end + 1);
             if let Err(ended) = take(watch, position, &mut fresh, &line) {
                 return ended;
             }
             if fresh.is_none() {
                 *failures = 0;
+                *watch.heard.lock() = Some(hub.now());
             }
         }
     }
+}
+
+/// All that exists has been read, as of `version`.
+fn complete(watch: &Watch, position: &mut Position, fresh: Fresh, version: String) {
+    let restored = position.is_ahead_of(&version);
+    if restored {
+        tracing::error!(
+            kind = %watch.key.kind, version, newest = position.newest,
+            "the API server went back to an older state (was etcd restored from a backup?); \
+             all objects were read again; restart the operator so that it forgets the newer state"
+        );
+        position.newest = 0;
+    }
+    watch.store.replace(fresh, restored);
+    watch.count_bytes();
+    watch.set_health(Health::Synced);
+    position.go_on_from(version);
 }
 
 /// Takes in one line of a watch.
 fn take(
     watch: &Watch,
     position: &mut Position,
-    fresh: &mut Option<HashMap<kernel::ObjectKey, Stored>>,
+    fresh: &mut Option<Fresh>,
     line: &[u8],
 ) -> Result<(), Ended> {
     let event: WireEvent<'_> = serde_json::from_slice(line)
-        .map_err(|error| Ended::Broken(format!("a line that is no event: {error}")))?;
+        .map_err(|error| Ended::Unusable(format!("a line that is no event: {error}")))?;
     match event.r#type {
         "ERROR" => return Err(server_error(event.object.get())),
-        "BOOKMARK" => {
-            let Ok(bookmark) = serde_json::from_str::<WireBookmark>(event.object.get()) else {
-                return Ok(());
-            };
-            position.version = Some(bookmark.metadata.resource_version);
-            if bookmark
-                .metadata
-                .annotations
-                .contains_key("k8s.io/initial-events-end")
-                && let Some(fresh) = fresh.take()
-            {
-                watch.store.replace(fresh);
-                watch.count_bytes();
-                watch.set_health(Health::Synced);
-            }
-            return Ok(());
-        }
+        "BOOKMARK" => return bookmark(watch, position, fresh, event.object.get()),
         _ => {}
     }
     // One object that cannot be read is counted and left out; the watch goes on.
     let Some(object) = watch.read(event.object.get()) else {
         return Ok(());
     };
-    match (fresh.as_mut(), event.r#type) {
+    // Before the list is complete no version is one to go on from.
+    match (fresh, event.r#type) {
+        (Some(fresh), "DELETED") => {
+            fresh.remove(object.key());
+        }
         (Some(fresh), _) => {
             fresh.insert(object.key().clone(), object);
-            return Ok(()); // its version is no place to resume before the list is complete
         }
         (None, "DELETED") => {
-            position.version = Some(object.version().to_string());
+            position.go_on_from(object.resource_version());
             watch.store.delete(object.key());
+            watch.count_bytes();
         }
         (None, _) => {
-            position.version = Some(object.version().to_string());
+            position.go_on_from(object.resource_version());
             watch.store.apply(object);
+            watch.count_bytes();
         }
     }
-    watch.count_bytes();
+    Ok(())
+}
+
+fn bookmark(
+    watch: &Watch,
+    position: &mut Position,
+    fresh: &mut Option<Fresh>,
+    object: &str,
+) -> Result<(), Ended> {
+    let Ok(WireBookmark { metadata }) = serde_json::from_str(object) else {
+        return Ok(());
+    };
+    let version = metadata.resource_version;
+    let ends_list = metadata
+        .annotations
+        .contains_key("k8s.io/initial-events-end");
+    match fresh.take_if(|_| ends_list) {
+        Some(all) => complete(watch, position, all, version),
+        None if fresh.is_some() => {} // the list goes on
+        None if position.is_ahead_of(&version) => return Err(Ended::WentBack),
+        None => position.go_on_from(version),
+    }
     Ok(())
 }
 
@@ -240,12 +353,12 @@ fn server_error(status: &str) -> Ended {
     if status.code == 410 || status.reason == "Expired" {
         Ended::Expired
     } else {
-        Ended::Broken(format!("{} {}", status.code, status.message))
+        Ended::Refused(format!("{} {}", status.code, status.message))
     }
 }
 
 /// Reads the whole collection page by page; answers the version to follow from.
-async fn list(watch: &Watch, client: &Client) -> Result<String, Ended> {
+async fn list(watch: &Watch, client: &Client) -> Result<(Fresh, String), Ended> {
     let mut fresh = HashMap::new();
     let mut token = String::new();
     loop {
@@ -269,9 +382,7 @@ async fn list(watch: &Watch, client: &Client) -> Result<String, Ended> {
         }
         token = page.metadata.r#continue;
         if token.is_empty() {
-            watch.store.replace(fresh);
-            watch.count_bytes();
-            return Ok(page.metadata.resource_version);
+            return Ok((fresh, page.metadata.resource_version));
         }
     }
 }
@@ -291,10 +402,13 @@ async fn open(client: &Client, path: &str, accept: String) -> Result<Body, Ended
         .header(http::header::ACCEPT, accept)
         .body(Body::empty());
     let request = request.map_err(|error| Ended::Broken(error.to_string()))?;
-    let response = client
-        .send(request)
-        .await
-        .map_err(|error| Ended::Broken(crate::error::chain(&error)))?;
+    let response = client.send(request).await.map_err(|error| {
+        let why = crate::error::chain(&error);
+        match error {
+            kube::Error::Service(cause) if cause.is::<NoAnswer>() => Ended::Unusable(why),
+            _ => Ended::Broken(why),
+        }
+    })?;
     let status = response.status();
     if status.is_success() {
         return Ok(response.into_body());
@@ -311,7 +425,7 @@ async fn open(client: &Client, path: &str, accept: String) -> Result<Body, Ended
         410 => Ended::Expired,
         code => {
             let status: Status = serde_json::from_str(&text).unwrap_or_default();
-            Ended::Broken(format!(
+            Ended::Refused(format!(
                 "the API server answered {code}: {}",
                 status.message
             ))

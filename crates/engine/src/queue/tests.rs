@@ -108,6 +108,101 @@ fn a_followed_change_does_not_defeat_the_back_off() {
     assert_eq!(take(&mut q, failed_at + secs(1)), Some(key(1)));
 }
 
+/// A queue whose object 1 has failed so often; answers when the last failure was.
+fn failed(times: u32) -> (Queue, Duration) {
+    let mut q = queue();
+    q.add(&key(1), Cause::User, secs(0));
+    let mut now = secs(0);
+    for _ in 0..times {
+        now = q.next_due().unwrap_or(now);
+        q.take(now).unwrap();
+        q.finish(&key(1), Next::Failed, now, 0.5);
+    }
+    (q, now)
+}
+
+#[test]
+fn a_followed_change_shortens_a_delay_to_a_quarter_at_most() {
+    let (mut q, failed_at) = failed(6); // the next delay is 32 s
+    q.add(&key(1), Cause::Followed, failed_at + secs(2));
+    assert_eq!(take(&mut q, failed_at + secs(7)), None);
+    q.add_in(&key(1), secs(1), failed_at + secs(2));
+    assert_eq!(take(&mut q, failed_at + secs(7)), None);
+    assert_eq!(take(&mut q, failed_at + secs(8)), Some(key(1)));
+}
+
+#[test]
+fn an_object_whose_children_flap_backs_off_all_the_same() {
+    let (mut q, mut now) = failed(1);
+    let mut passes = 0;
+    let end = now + secs(600);
+    while now < end {
+        now += Duration::from_millis(500);
+        q.add(&key(1), Cause::Followed, now);
+        if q.take(now).is_some() {
+            passes += 1;
+            q.finish(&key(1), Next::Failed, now, 0.5);
+        }
+    }
+    // After 1, 1, 1, 2, 4, 8 s, then each 15 s: a quarter of the cap.
+    assert!((40..50).contains(&passes), "{passes} passes");
+}
+
+#[rstest::rstest]
+#[case::again(Next::Again, 4)]
+#[case::followed_news(Next::News(Cause::Followed), 4)]
+#[case::a_stale_write(Next::Stale, 4)]
+#[case::done(Next::After(secs(9), Cause::Resync), 1)]
+#[case::a_users_edit(Next::News(Cause::User), 1)]
+fn the_back_off_goes_on_unless_a_pass_ends_well(#[case] next: Next, #[case] expected: u64) {
+    let (mut q, _) = failed(2);
+    let now = q.next_due().unwrap();
+    q.take(now).unwrap();
+    q.finish(&key(1), next, now, 0.5);
+    let now = now + secs(10);
+    q.take(now).unwrap();
+    q.finish(&key(1), Next::Failed, now, 0.5);
+    let delay = q.next_due().unwrap().saturating_sub(now);
+    assert_eq!(delay, secs(expected));
+}
+
+#[test]
+fn ten_idle_repeats_count_as_a_failure_and_a_write_does_not() {
+    let mut q = queue();
+    q.add(&key(1), Cause::User, secs(0));
+    for _ in 0..9 {
+        assert!(!q.is_repeating_idly(&key(1), true));
+    }
+    assert!(!q.is_repeating_idly(&key(1), false), "it wrote, or failed");
+    for _ in 0..9 {
+        assert!(!q.is_repeating_idly(&key(1), true));
+    }
+    assert!(q.is_repeating_idly(&key(1), true));
+    assert!(q.is_repeating_idly(&key(1), true), "the next one, too");
+    q.succeeded(&key(1));
+    assert!(!q.is_repeating_idly(&key(1), true));
+}
+
+#[test]
+fn a_first_pass_waits_its_time_and_yields_to_a_change() {
+    let mut q = queue();
+    q.add_first(&key(1), secs(2), secs(0));
+    q.add_first(&key(2), secs(2), secs(0));
+    q.add(&key(2), Cause::User, secs(1));
+    assert_eq!(q.take(secs(1)).unwrap().cause, Cause::User);
+    assert_eq!(take(&mut q, secs(1)), None);
+    assert_eq!(q.take(secs(2)).unwrap().cause, Cause::Resync);
+}
+
+#[test]
+fn what_a_lost_lease_interrupted_runs_again_for_nobody() {
+    let (mut q, now) = failed(3);
+    q.take(now + secs(10)).unwrap();
+    q.interrupted(now + secs(10));
+    assert_eq!(q.take(now + secs(10)).unwrap().cause, Cause::Followed);
+    assert_eq!(q.failing(), 1, "its failures still count");
+}
+
 #[test]
 fn a_flood_of_edits_is_a_few_passes() {
     let mut q = queue();

@@ -1,9 +1,9 @@
 //! The writes, in the order of the plan.
 
 use api::probe::{FINALIZER, OWNED_LABEL, Probe, ProbeStatus};
-use engine::{Cache, Kind, Pass, Recorded, kill_point};
+use engine::{Cache, Classified, Kind, Pass, Recorded, kill_point};
 use k8s_openapi::api::core::v1::ConfigMap;
-use kernel::Progress;
+use kernel::{Class, Progress};
 use kube::Resource;
 use serde_json::json;
 
@@ -112,9 +112,19 @@ pub(super) async fn write(
         None
     };
     // It is ours (`validate` looked), so a hand that edited it does not keep what it took.
-    ctx.applier
-        .adopt(&kind, desired, live.as_ref())
+    match ctx
+        .applier
+        .adopt(&kind, desired.clone(), live.as_ref())
         .await
-        .map_err(Error::from)?;
+    {
+        // It is there, but the cache does not show it: its label was removed.
+        Err(error) if live.is_none() && error.class() == Class::Stale => {
+            let live = ctx.applier.read(&kind, pass.key()).await;
+            let live = live.map_err(Error::from)?;
+            let adopted = ctx.applier.adopt(&kind, desired, live.as_ref()).await;
+            adopted.map_err(Error::from)?;
+        }
+        other => drop(other.map_err(Error::from)?),
+    }
     Ok(())
 }

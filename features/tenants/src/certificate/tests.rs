@@ -25,6 +25,7 @@ fn details(status: &str) -> Details {
     Details {
         arn: Some(M.to_owned()),
         status: status.to_owned(),
+        host: None,
         tokens: (0..7).map(token).collect(),
     }
 }
@@ -36,6 +37,26 @@ fn domains(statuses: &[&str]) -> Vec<LiveDomain> {
         status: Some((*status).to_owned()),
     };
     domains.map(domain).collect()
+}
+
+#[rstest]
+#[case::added(None, "self-hosted", true)]
+#[case::added_and_told_otherwise(None, "cloudfront", true)]
+#[case::another_host_that_was_sent(Some(ValidationTokenHost::Cloudfront), "self-hosted", true)]
+#[case::another_host_to_be_sent(Some(ValidationTokenHost::Cloudfront), "cloudfront", false)]
+#[case::the_same_host_tells_nothing(Some(ValidationTokenHost::SelfHosted), "self-hosted", false)]
+fn a_request_that_was_sent_and_not_recorded_is_recognised(
+    #[case] recorded: Option<ValidationTokenHost>,
+    #[case] host: &str,
+    #[case] expected: bool,
+) {
+    let details = Details {
+        host: Some(host.to_owned()),
+        ..details(PENDING)
+    };
+    let wanted = request(ValidationTokenHost::SelfHosted);
+    let recorded = recorded.map(request);
+    assert_eq!(details.show(&wanted, recorded.as_ref()), expected);
 }
 
 /// The world of a request that CloudFront has; nothing attached, nothing told.

@@ -154,7 +154,8 @@ impl Site {
         let mut all = self.ctx.deck.hub.health().into_iter();
         match all.find(|(key, _)| key == tenants)?.1 {
             Health::Broken(why) => Some(why),
-            Health::Starting | Health::Synced | Health::NotServed => None,
+            Health::Unserved => Some("the API server answers 404".to_owned()),
+            Health::Starting | Health::Synced | Health::Absent => None,
         }
     }
 

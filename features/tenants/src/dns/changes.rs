@@ -314,7 +314,7 @@ async fn ask(ctx: &Ctx, change: &str, login: &Login) {
         Ok(ChangeStatus::Pending) => Told::Pending,
         Err(error) if error.fault() == Fault::ChangeMissing => Told::Lost,
         Err(error) => {
-            count(ctx, error.fault(), Way::Dns);
+            count(ctx, &error, Way::Dns);
             tracing::warn!(change, %error, "whether a change is in sync cannot be told");
             Told::Failed {
                 fault: error.fault(),

@@ -63,7 +63,7 @@ async fn send(ctx: &Ctx, batch: Batch<ObjectKey>) {
             }
             Err(error) => error,
         };
-        count(ctx, error.fault(), Way::Dns);
+        count(ctx, &error, Way::Dns);
         match answer(&error) {
             Next::Halve => {
                 ctx.zones.heard(&place);

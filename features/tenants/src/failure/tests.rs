@@ -220,3 +220,15 @@ fn the_throttled_come_back_within_their_half_minute() {
     );
     assert_eq!(Backoff.wait(Duration::ZERO, 0.5), None);
 }
+
+#[test]
+fn what_we_refuse_ourselves_is_not_counted() {
+    let no_role: aws::Error = aws::Role::new("dns", None::<String>).unwrap_err().into();
+    assert_eq!(counted(&no_role, Way::Dns), None);
+    let unreadable = aws::Error::Unreadable {
+        operation: aws::Operation::GetChange,
+        resource: "C1".to_owned(),
+        reason: "no XML".to_owned(),
+    };
+    assert_eq!(counted(&unreadable, Way::Dns), Some("dns_retryable"));
+}

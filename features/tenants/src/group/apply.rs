@@ -26,7 +26,7 @@ use super::gather::{DEPLOYED, Facts, Found, Look, Seen, by_name, find, is_missin
 use super::memory::{Creation, Memory};
 use super::plan::{POLL, may_come};
 use super::verdict::{self, Wrote};
-use crate::failure::{Says, Way, failure};
+use crate::failure::{Says, Way, counted};
 use crate::tags::{Standing, Tags, Whose, at_creation, changes, standing, whose};
 
 /// How far polls are spread.
@@ -107,8 +107,7 @@ impl<C: Cloud> Life<'_, C> {
         match found {
             Found::There(seen) => {
                 if let Standing::NotOwned(_) = self.standing(&seen) {
-                    let counted = failure(error.fault(), Way::Group).counted;
-                    self.draft.count(counted);
+                    self.draft.count(counted(&error, Way::Group));
                 }
                 self.there(*seen).await
             }

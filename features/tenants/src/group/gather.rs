@@ -17,12 +17,10 @@ use super::diff;
 use super::draft::{is_ready, unmet};
 use super::memory::Memory;
 use super::users::{Users, users};
+pub(super) use crate::body::DEPLOYED;
 use crate::ctx::Ctx;
 use crate::tags::{Tags, Whose, whose};
 use crate::trouble::Moment;
-
-/// As CloudFront calls a group that is everywhere.
-pub(super) const DEPLOYED: &str = "Deployed";
 
 /// All that a pass knows of its group before it looks.
 #[derive(Debug, Clone)]

@@ -27,7 +27,7 @@ use engine::{ControllerSpec, Pass, Reconcile};
 use kernel::{ObjectKey, Progress, Reason, find};
 
 use crate::ctx::{Ctx, NotYet, Ours};
-use crate::failure::{Way, failure, slow};
+use crate::failure::{Way, counted, failure, slow};
 use crate::told::Told;
 use crate::trouble::Error;
 use apply::Life;
@@ -178,7 +178,7 @@ async fn asked<C: Cloud>(
 fn failed(error: aws::Error, facts: &Facts, memory: &mut Memory, draft: &mut Draft) -> Ended {
     memory.doubted = true;
     let failure = failure(error.fault(), Way::Group);
-    draft.count(failure.counted);
+    draft.count(counted(&error, Way::Group));
     let met = memory.trouble.met(&failure, &facts.moment());
     let message = if facts.deleting {
         format!("{} cannot be deleted yet: {error}", facts.called())

@@ -7,7 +7,7 @@ use aws::Fault;
 use jiff::{SignedDuration, Timestamp};
 
 use super::tenant::Standing;
-use crate::failure::{Failure, Says, Way, failure};
+use crate::failure::{Failure, Says, Way, counted, failure};
 
 /// So long after it was made an invalidation may still be unknown to those who are asked for it.
 const GRACE: SignedDuration = SignedDuration::from_secs(2 * 60);
@@ -102,7 +102,10 @@ pub(super) enum Failed {
 /// | poll   | no such tenant or invalidation | early: nothing; else failed, never known  |
 /// | any    | else                           | as any error                              |
 pub(super) fn failed(error: &aws::Error, status: &InvalidationStatus, now: Timestamp) -> Failed {
-    let meant = failure(error.fault(), Way::Group);
+    let meant = Failure {
+        counted: counted(error, Way::Group),
+        ..failure(error.fault(), Way::Group)
+    };
     let polls = status.id.is_some();
     match error.fault() {
         Fault::InvalidSpec | Fault::OwnershipUnverified if !polls => Failed::Finally {

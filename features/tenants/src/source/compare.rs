@@ -8,6 +8,7 @@ use engine::{Cache, Stored};
 use super::apply::STEPS;
 use super::object::{Held, Origin};
 use super::plan::{Answers, Plan, World, plan};
+use super::polls::Memory;
 use super::prune::Missing;
 use super::rows::{Row, Tenants, tenants};
 use crate::ctx::Ctx;
@@ -27,7 +28,7 @@ pub(super) struct Found {
 pub(super) async fn compare(
     source: &TenantSource,
     rows: Vec<Row>,
-    answers: &Answers,
+    memory: &Memory,
     ctx: &Ctx,
 ) -> Found {
     let origin = Origin::new(source);
@@ -36,12 +37,19 @@ pub(super) async fn compare(
     } else {
         STEPS
     };
-    let (objects, answers) = (ctx.caches.tenants.clone(), answers.clone());
-    let work = move || found(origin, &rows, &answers, &objects, limit);
+    let (objects, answers) = (ctx.caches.tenants.clone(), memory.answers.clone());
+    let after = memory.stopped_at.clone();
+    let work = move || found(origin, &rows, (&answers, after.as_deref()), &objects, limit);
     ctx.deck.cpu.run(work).await
 }
 
-fn found(origin: Origin, rows: &[Row], answers: &Answers, objects: &Cache, limit: usize) -> Found {
+fn found(
+    origin: Origin,
+    rows: &[Row],
+    (answers, after): (&Answers, Option<&str>),
+    objects: &Cache,
+    limit: usize,
+) -> Found {
     let mut tenants = tenants(rows);
     let made = objects.store().by(super::BY_SOURCE, &origin.uid);
     let is_here = |one: &Arc<Stored>| one.key().namespace.as_deref() == Some(&*origin.target);
@@ -65,6 +73,7 @@ fn found(origin: Origin, rows: &[Row], answers: &Answers, objects: &Cache, limit
         held: &held,
         marked: &marked,
         answers,
+        after,
     };
     let plan = plan(&mut tenants, &world, limit);
     Found {

@@ -50,7 +50,7 @@ use self::read::{Reader, Unread};
 use self::status::{Outcome, Report};
 use crate::allowed::Leave;
 use crate::ctx::{Ctx, UNSETTLED};
-use crate::failure::{Says, Way, failure};
+use crate::failure::{Says, Way, counted, failure};
 use crate::trouble::{Met, Moment};
 use crate::words::few;
 
@@ -236,11 +236,13 @@ impl Sources {
         self.ctx.metrics.polled(pass.key(), now.as_second());
 
         // Pure, but for the cache: what differs, and what is too much.
-        let found = compare::compare(source, rows, &memory.answers, &self.ctx).await;
+        let found = compare::compare(source, rows, &memory, &self.ctx).await;
         let judged = memory.judge(source, &found, began);
 
         // Writes. If they do not come to their end, the next pass goes on from here.
         memory.begin();
+        let stops_at = found.plan.stops_at().filter(|_| !source.spec.dry_run);
+        memory.stopped_at = stops_at.map(str::to_owned);
         self.polls.keep(pass.key(), memory.clone());
         let work = apply::work(&found.plan, &judged.verdict, source.spec.dry_run);
         let done = apply::apply(&work, &found.origin, &self.ctx.deck.client).await;
@@ -291,7 +293,7 @@ impl Sources {
     ) -> Result<Progress, Error> {
         let retry = RETRY.min(source.spec.poll_interval.length());
         if let Unread::Aws(error) = &unread
-            && let Some(counted) = failure(error.fault(), Way::Validation).counted
+            && let Some(counted) = counted(error, Way::Validation)
         {
             self.ctx.metrics.failed(counted);
         }

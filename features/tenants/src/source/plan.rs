@@ -12,6 +12,7 @@
 //! | none              | not ours               | nothing                               |
 
 use std::collections::BTreeMap;
+use std::ops::Bound;
 
 use api::tenants::{ChangeAction, PendingChange, names};
 
@@ -54,6 +55,15 @@ pub(crate) struct Plan {
     pub(super) missing: Vec<Missing>,
 }
 
+impl Plan {
+    /// Where the next pass goes on, if this one cannot do all.
+    pub(super) fn stops_at(&self) -> Option<&str> {
+        let is_more = self.creates + self.updates > self.steps.len();
+        let last = self.steps.last().filter(|_| is_more);
+        last.map(|step| step.name.as_str())
+    }
+}
+
 /// What is there.
 pub(crate) struct World<'a> {
     pub(super) origin: &'a Origin,
@@ -62,6 +72,8 @@ pub(crate) struct World<'a> {
     /// All objects with the source's mark, by name.
     pub(super) marked: &'a [Missing],
     pub(super) answers: &'a Answers,
+    /// Where the pass before stopped, if there was more to do: tenants up to this name come last.
+    pub(super) after: Option<&'a str>,
 }
 
 /// Compares a table with the objects; at most `limit` steps are worked out for one pass. Tenants
@@ -74,7 +86,14 @@ pub(crate) fn plan(tenants: &mut Tenants, world: &World<'_>, limit: usize) -> Pl
         ..Plan::default()
     };
     let mut refused = Vec::new();
-    for tenant in tenants.good.values() {
+    let after = world.after.unwrap_or_default();
+    let next = tenants
+        .good
+        .range::<str, _>((Bound::Excluded(after), Bound::Unbounded));
+    let tried = tenants
+        .good
+        .range::<str, _>((Bound::Unbounded, Bound::Included(after)));
+    for (_, tenant) in next.chain(tried) {
         match step(tenant, world) {
             Ok(Outcome::Same) => {}
             Ok(Outcome::HeldUp(why)) => {

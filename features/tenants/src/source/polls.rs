@@ -35,6 +35,9 @@ pub(super) struct Memory {
     /// Those of them that somebody has approved: they go without being asked for again.
     approved: BTreeSet<String>,
     pub(super) answers: Answers,
+    /// The tenant up to which the last pass came, if it could not do all. The next one begins after
+    /// it, so that refused objects do not use up every pass.
+    pub(super) stopped_at: Option<String>,
     /// What AWS did instead of giving the table.
     pub(super) trouble: Trouble,
     /// What was done and no status tells yet.

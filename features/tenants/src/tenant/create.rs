@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use api::tenants::{AdoptBy, DistributionTenant, DnsProvider, events, reasons};
+use api::tenants::{
+    AdoptBy, DistributionTenant, DistributionTenantStatus, DnsProvider, events, reasons,
+};
 use aws::cloudfront::Tenant;
 use aws::{Asker, Fault, Priority};
 use engine::{Note, Pass, kill_point};
@@ -13,17 +15,18 @@ use kernel::{ObjectKey, Reason};
 use super::draft::{Draft, Question};
 use super::ground::Ground;
 use super::stop::{Stop, failed, left_alone, moment};
-use super::taken::{not_made, take_over, unanswered};
-use super::validate::{Candidate, validate};
+use super::taken::{is_unanswered, not_made, take_over, unanswered};
+use super::validate::{Candidate, passes_by_cache, validate};
 use super::{dns, facts, say, target};
 use crate::body::{Body, Live};
 use crate::certificate;
-use crate::ctx::{Ctx, Ours};
+use crate::ctx::{Ctx, NotYet, Ours};
 use crate::dns::plan::Served;
 use crate::dns::required::required;
 use crate::failure::{Missing, Way};
 use crate::live::sent;
 use crate::tags;
+use crate::told::FRESH;
 
 /// A tenant in progress is looked at by polls; this is for when they fail.
 pub(super) const PROGRESS: Duration = Duration::from_secs(5 * 60);
@@ -40,29 +43,29 @@ pub(super) async fn create(
     if let Some(left) = held_back(&ground.key, ctx, draft, pass) {
         return Err(left_alone(left, &ground.key, ctx));
     }
-    let asker = ctx.admit(Ours::Tenant, pass, Priority::Edit).await?;
-    if let Some(found) = wanted_by_adoption(object, ground, &asker, ctx, draft, pass).await? {
-        return take_over(object, ground, found, &asker, ctx, draft, pass).await;
-    }
-    if let Some(found) = unanswered(object, ground, &asker, ctx, draft, pass).await? {
-        return take_over(object, ground, found, &asker, ctx, draft, pass).await;
-    }
     let desired = Body::from(&ground.declared);
     let candidate = Candidate {
         desired: &desired,
         last: None,
     };
-    validate(object, ground, &candidate, &asker, ctx, draft, pass).await?;
-    records(object, ground, &asker, ctx, draft, pass).await?;
-    if draft.status.create_requested_at.is_none() {
-        draft.status.create_requested_at = Some(Time(ctx.now()));
-        draft.status.tenant_name = Some(ground.name.clone());
-        let waiting = Reason::new(reasons::CREATING, "CloudFront is about to be asked for it");
-        draft.no(Question::Ready, waiting);
-        ctx.memory
-            .note(&ground.key, |memory| memory.answered = true);
-        return Err(Stop::Again);
-    }
+    let asker = if is_prepared_by_caches(object, ground, &candidate, ctx, draft) {
+        // Records do not wait for a permit of CloudFront, however many Creates do.
+        let asker = dns::asker(&ground.key);
+        let prepared = prepare(object, ground, &candidate, &asker, ctx, draft, pass).await;
+        prepared.inspect_err(|_| ctx.withdraw(Ours::Tenant, &ground.key))?;
+        ctx.admit(Ours::Tenant, pass, Priority::Edit).await?
+    } else {
+        let admitted = ctx.admit(Ours::Tenant, pass, Priority::Edit).await;
+        let asker = admitted.map_err(|not_yet| Stop::Held(recheck(not_yet, &draft.status)))?;
+        if let Some(found) = wanted_by_adoption(object, ground, &asker, ctx, draft, pass).await? {
+            return take_over(object, ground, found, &asker, ctx, draft, pass).await;
+        }
+        if let Some(found) = unanswered(object, ground, &asker, ctx, draft, pass).await? {
+            return take_over(object, ground, found, &asker, ctx, draft, pass).await;
+        }
+        prepare(object, ground, &candidate, &asker, ctx, draft, pass).await?;
+        asker
+    };
     let request = ground.declared.managed_certificate_request.as_ref();
     let tags = tags::at_creation(&ground.declared.tags, &ground.marker);
     let cloudfront = ctx.own().await.cloudfront(&asker);
@@ -81,11 +84,68 @@ pub(super) async fn create(
             });
             draft.acted = true;
             let asks_for_records = object.spec.settings.dns.is_some();
-            made_it(ground, tenant, asks_for_records, draft);
-            Err(Stop::Told(PROGRESS))
+            if made_it(ground, tenant, asks_for_records, draft) {
+                // No poll follows: the next pass does what may come after a Create.
+                Ok(Some(Duration::ZERO))
+            } else {
+                Err(Stop::Told(PROGRESS))
+            }
         }
         Err(error) => not_made(object, ground, error, &asker, ctx, draft, pass).await,
     }
+}
+
+/// When a pass that got no permit comes again. Its ticket stays in the queue and may wake it sooner.
+///
+/// | Create announced | again                                                         |
+/// |------------------|---------------------------------------------------------------|
+/// | no               | after [`FRESH`]: caches that others fill may make it needless |
+/// | yes              | when the limiter says                                         |
+fn recheck(NotYet { after }: NotYet, status: &DistributionTenantStatus) -> Duration {
+    match status.create_requested_at {
+        None => after.min(FRESH),
+        Some(_) => after,
+    }
+}
+
+/// Whether nothing before the Create needs a call to CloudFront.
+fn is_prepared_by_caches(
+    object: &DistributionTenant,
+    ground: &Ground,
+    candidate: &Candidate<'_>,
+    ctx: &Ctx,
+    draft: &Draft,
+) -> bool {
+    let needs_target = object.spec.settings.dns.is_some() || dns::concerns(object, draft);
+    object.spec.adoption.is_none()
+        && !is_unanswered(ground, ctx, draft)
+        && passes_by_cache(object, ground, candidate, ctx)
+        && (!needs_target || target::is_cached(ground, &draft.status, ctx))
+}
+
+/// All that comes before the Create: checks, records, and the intent. Each ends the pass until it
+/// is done.
+async fn prepare(
+    object: &DistributionTenant,
+    ground: &Ground,
+    candidate: &Candidate<'_>,
+    asker: &Asker,
+    ctx: &Ctx,
+    draft: &mut Draft,
+    pass: &mut Pass,
+) -> Result<(), Stop> {
+    validate(object, ground, candidate, asker, ctx, draft, pass).await?;
+    records(object, ground, asker, ctx, draft, pass).await?;
+    if draft.status.create_requested_at.is_some() {
+        return Ok(());
+    }
+    draft.status.create_requested_at = Some(Time(ctx.now()));
+    draft.status.tenant_name = Some(ground.name.clone());
+    let waiting = Reason::new(reasons::CREATING, "CloudFront is about to be asked for it");
+    draft.no(Question::Ready, waiting);
+    ctx.memory
+        .note(&ground.key, |memory| memory.answered = true);
+    Err(Stop::Again)
 }
 
 /// How long AWS is still to be left alone, unless somebody asks.
@@ -108,7 +168,8 @@ pub(super) fn held_back(
     })
 }
 
-fn made_it(ground: &Ground, tenant: Tenant, asks_for_records: bool, draft: &mut Draft) {
+/// Takes over what a Create answered; whether the tenant is deployed already.
+fn made_it(ground: &Ground, tenant: Tenant, asks_for_records: bool, draft: &mut Draft) -> bool {
     let live = Live::from(tenant);
     facts::note(&mut draft.status, &live.summary);
     let declared = &ground.declared;
@@ -121,8 +182,7 @@ fn made_it(ground: &Ground, tenant: Tenant, asks_for_records: bool, draft: &mut 
         events::CREATED,
         format!("CloudFront made tenant {} ({id})", ground.name),
     ));
-    draft.no(Question::Ready, say::in_progress(reasons::CREATING, id));
-    draft.yes(Question::Synced, say::in_sync());
+    say::created(&live, draft);
     if let Some(request) = &declared.managed_certificate_request {
         let name = &request.primary_domain_name;
         let message = format!("a certificate of {name} is asked for");
@@ -138,6 +198,7 @@ fn made_it(ground: &Ground, tenant: Tenant, asks_for_records: bool, draft: &mut 
     if !asks_for_records && draft.status.dns_records.is_empty() {
         draft.yes(Question::Dns, say::no_records());
     }
+    live.summary.is_deployed()
 }
 
 /// Ends the pass until every name has its records on all name servers, or tells which are needed.
@@ -219,5 +280,30 @@ pub(super) fn way(object: &DistributionTenant, missing: Missing) -> Way {
     Way::Tenant {
         missing,
         host: request.map(|request| request.validation_token_host),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::what_may_need_no_permit_soon(None, 30)]
+    #[case::the_create_itself_when_the_limiter_says(Some(Time(Timestamp::UNIX_EPOCH)), 300)]
+    fn a_pass_without_a_permit_comes_again(
+        #[case] create_requested_at: Option<Time>,
+        #[case] after: u64,
+    ) {
+        let status = DistributionTenantStatus {
+            create_requested_at,
+            ..DistributionTenantStatus::default()
+        };
+        let not_yet = NotYet {
+            after: Duration::from_secs(300),
+        };
+        assert_eq!(recheck(not_yet, &status).as_secs(), after);
     }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::tenants::{DistributionTenant, DriftPolicy, RecordState, reasons};
+use api::tenants::{DistributionTenant, DriftPolicy, reasons};
 use aws::{Asker, Fault, Priority};
 use engine::Pass;
 use kernel::spread;
@@ -10,6 +10,7 @@ use kernel::spread;
 use super::create::{PROGRESS, way};
 use super::draft::{Draft, Question};
 use super::ground::Ground;
+use super::live_records::{is_on_its_way, is_update_refused, records};
 use super::managed::{managed, say_certificate, say_unchecked};
 use super::say::Part;
 use super::stop::{Stop, ended, failed, left_alone, moment};
@@ -19,7 +20,6 @@ use super::{byhand, dns, facts, gone, mark, rest, say, target};
 use crate::body::{Live, Summary};
 use crate::ctx::{Ctx, Ours};
 use crate::diff::{self, Last, needs_default_group};
-use crate::dns::plan::Served;
 use crate::failure::Missing;
 use crate::memory::Memory;
 
@@ -41,8 +41,10 @@ pub(super) async fn keep(
     let (key, now) = (&ground.key, ctx.deck.clock.elapsed());
     let memory = ctx.memory.of(key);
     let whole = whole_due(ground, &memory, ctx, now);
-    let asked = pass.is_asked_for();
-    if asked {
+    let planned = ctx.memory.note(key, |memory| memory.sends_records.take());
+    // Asked for by the pass before, not by a person.
+    let continues = planned.is_some() && planned == ground.generation;
+    if pass.is_asked_for() && !continues {
         ctx.memory.note(key, |memory| {
             memory.doubted = true; // also when its turn comes later
             memory.trouble.forgive();
@@ -50,7 +52,14 @@ pub(super) async fn keep(
             memory.dns_trouble.forgive();
         });
     } else if let Some(left) = memory.trouble.holds_back(&moment(draft, ctx)) {
-        return Err(left_alone(left, key, ctx));
+        let mut after = Soonest(Some(left));
+        let needs_no_call =
+            dns::route53(object).is_none() || target::is_cached(ground, &draft.status, ctx);
+        if is_update_refused(ground, ctx, draft) && needs_no_call {
+            let asker = dns::asker(key);
+            after.or(records(object, ground, &asker, None, ctx, draft, pass).await?);
+        }
+        return Err(left_alone(after.0.unwrap_or(left), key, ctx));
     } else if !memory.doubted
         && now < whole
         && let Some(rest) = rest::rest(object, ground, &memory, draft, now)
@@ -189,14 +198,27 @@ fn as_listed(seen: Summary, ground: &Ground, draft: &Draft) -> Option<Live> {
     })
 }
 
-/// When tags and certificate are next compared. After a restart that is spread over the day, too.
+/// When tags and certificate are next compared.
 fn whole_due(ground: &Ground, memory: &Memory, ctx: &Ctx, now: Duration) -> Duration {
     memory.whole.unwrap_or_else(|| {
-        let first = now + DAY.mul_f64(fastrand::f64());
+        let first = first_whole(memory.made, now, fastrand::f64());
         ctx.memory
             .note(&ground.key, |memory| memory.whole = Some(first));
         first
     })
+}
+
+/// When tags and certificate are first compared by this process.
+///
+/// | created by            | first comparison         |
+/// |-----------------------|--------------------------|
+/// | this process, at `t`  | a day after `t`, ±10 %   |
+/// | an earlier process    | any time within a day    |
+fn first_whole(created: Option<Duration>, now: Duration, random: f64) -> Duration {
+    match created {
+        Some(created) => created + spread(DAY, SPREAD, random),
+        None => now + DAY.mul_f64(random),
+    }
 }
 
 /// The tenant as CloudFront shows it now; ends the pass if it does not.
@@ -291,7 +313,16 @@ async fn compare(
     if sent.is_err() {
         say::drift(Part::Tenant, plan.drift(), ground, ctx, draft); // it is there, put right or not
     }
-    match sent? {
+    let sent = match sent {
+        Ok(sent) => sent,
+        Err(stop) => {
+            if is_update_refused(ground, ctx, draft) {
+                records(object, ground, asker, None, ctx, draft, pass).await?;
+            }
+            return Err(stop);
+        }
+    };
+    match sent {
         Sent::Nothing => {
             record(ground.generation, &plan, draft);
             say::deployed(&live, ineffective.as_ref(), draft);
@@ -326,7 +357,7 @@ async fn compare(
     }
     say_unchecked(draft);
     again.or(mark::tags(object, ground, &live, asker, ctx, draft, pass).await?);
-    again.or(records(look, &live, ctx, draft, pass).await?);
+    again.or(records(object, ground, asker, Some(&live), ctx, draft, pass).await?);
     again.or(byhand::verify(object, ground, asker, ctx, draft, pass).await?);
     if !live.summary.is_deployed() || is_on_its_way(draft) {
         again.or(Some(PROGRESS));
@@ -342,12 +373,6 @@ impl Soonest {
     fn or(&mut self, other: Option<Duration>) {
         self.0 = self.0.into_iter().chain(other).min();
     }
-}
-
-/// Whether a record is not where it should be yet.
-fn is_on_its_way(draft: &Draft) -> bool {
-    let mut records = draft.status.dns_records.iter();
-    records.any(|one| one.state != RecordState::Applied || one.change_id.is_some())
 }
 
 /// When tags and certificate are compared next.
@@ -380,56 +405,24 @@ fn needs_tags(ground: &Ground, draft: &Draft) -> bool {
     is_edited || hiding.any(|reason| draft.says(Question::Ready, reason))
 }
 
-/// The names a tenant serves, as far as that can be told.
-pub(super) fn served(live: &Live) -> Served {
-    if live.summary.is_deployed() {
-        Served::These(live.body().domains)
-    } else {
-        Served::Unknown
-    }
-}
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
 
-/// Brings the records a step further; when to look again.
-async fn records(
-    look: &Look<'_>,
-    live: &Live,
-    ctx: &Ctx,
-    draft: &mut Draft,
-    pass: &mut Pass,
-) -> Result<Option<Duration>, Stop> {
-    let Look {
-        object,
-        ground,
-        asker,
-        ..
-    } = *look;
-    if !dns::concerns(object, draft) {
-        if object.spec.settings.dns.is_none() {
-            draft.yes(Question::Dns, say::no_records());
-        }
-        say::drift(Part::Records, Vec::new(), ground, ctx, draft);
-        return Ok(None);
+    use super::*;
+
+    const HOUR: Duration = Duration::from_secs(60 * 60);
+
+    #[rstest]
+    #[case::just_created_not_before_most_of_a_day(Some(HOUR), 0.0, HOUR + DAY.mul_f64(0.9))]
+    #[case::just_created_not_much_after_a_day(Some(HOUR), 1.0, HOUR + DAY.mul_f64(1.1))]
+    #[case::after_a_restart_perhaps_at_once(None, 0.0, 2 * HOUR)]
+    #[case::after_a_restart_within_a_day(None, 1.0, 2 * HOUR + DAY)]
+    fn tags_are_first_compared(
+        #[case] created: Option<Duration>,
+        #[case] random: f64,
+        #[case] due: Duration,
+    ) {
+        assert_eq!(first_whole(created, 2 * HOUR, random), due);
     }
-    let trouble = ctx.memory.of(&ground.key).dns_trouble;
-    if let Some(left) = trouble.holds_back(&moment(draft, ctx)) {
-        if draft.says(Question::Ready, reasons::DNS_ERROR) {
-            draft.restate(Question::Ready);
-        }
-        return Ok(Some(left));
-    }
-    draft.held_up =
-        draft.told(Question::Dns).is_none() || draft.says(Question::Ready, reasons::DNS_ERROR);
-    let target = match dns::route53(object) {
-        Some(_) => target::target(ground, asker, ctx, draft, pass).await?,
-        None => None,
-    };
-    let served = served(live);
-    let course = dns::Course::of(target.as_ref());
-    let reached = dns::advance(object, ground, course, &served, ctx, draft, pass).await?;
-    if reached.again {
-        return Err(Stop::Again);
-    }
-    let drifted = std::mem::take(&mut draft.drifted_records);
-    say::drift(Part::Records, drifted, ground, ctx, draft);
-    Ok(reached.wait)
 }

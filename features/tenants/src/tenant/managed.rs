@@ -54,9 +54,10 @@ pub(super) async fn managed(
     let due = ctx.memory.of(&ground.key).certificate_due;
     let left = due.map_or(Duration::ZERO, |due| due.saturating_sub(now));
     let is_due = left.is_zero() || moved || pass.is_asked_for() || is_unattached(live, draft);
-    let is_sent = request.is_some() && last.request.as_ref() == request;
+    let recorded = last.request.as_ref();
+    let is_sent = request.is_some() && recorded == request;
     // A new request may have gone out before, and nobody lived to record it.
-    let is_new = request.is_some() && last.request.is_none();
+    let is_new = request.is_some_and(|request| certificate::can_be_shown(request, recorded));
     let is_time = if settled { whole || moved } else { is_due };
     let asks = is_new || is_sent && is_time;
     if is_sent && !asks {
@@ -81,8 +82,13 @@ pub(super) async fn managed(
         }
     }
     let looks = ctx.memory.of(&ground.key).certificate_polls;
-    let found = details.as_ref().filter(|_| is_new).and(request);
-    let applied = last.request.as_ref().or(found);
+    let found = request.filter(|request| {
+        let details = details.as_ref();
+        details.is_some_and(|details| details.show(request, recorded))
+    });
+    // What is told of an older request says nothing of this one.
+    let details = details.filter(|_| is_sent || found.is_some());
+    let applied = found.or(recorded);
     let verdict = certificate::verdict(&Facts {
         request,
         own: ground.declared.certificate_arn.as_deref(),
@@ -122,6 +128,7 @@ pub(super) fn told_details(told: ManagedCertificate) -> Details {
     Details {
         arn: told.arn,
         status: told.status,
+        host: told.validation_token_host,
         tokens: tokens
             .map(|one| ValidationToken {
                 domain: one.domain,

@@ -16,6 +16,7 @@ mod facts;
 mod gone;
 mod ground;
 mod keep;
+mod live_records;
 mod managed;
 mod mark;
 mod outlook;

@@ -95,8 +95,9 @@ async fn tenant(
         };
         ctx.memory.note(key, |memory| memory.missed = None);
         let live = Live::from(found.clone());
-        if gone::behind(key, &live.summary, ctx, draft).is_some() {
-            return Err(disabling(&found.id, draft));
+        if let Some(wait) = gone::behind(key, &live.summary, ctx, draft) {
+            disabling(&found.id, draft);
+            return Err(Stop::Told(wait));
         }
         let etag = found.etag.clone();
         if let Some((_, error)) = unknown.take_if(|(sent, _)| *sent == etag) {
@@ -225,7 +226,10 @@ async fn step(
         facts::note(&mut draft.status, &now.summary);
         let message = format!("{id} is switched off before it is deleted");
         draft.note(Note::normal(reasons::DISABLING, message));
-        return Ok(Some(disabling(&id, draft)));
+        let stop = disabling(&id, draft);
+        // No poll follows what is deployed at once.
+        let is_deployed = now.summary.is_deployed();
+        return Ok(Some(if is_deployed { Stop::Again } else { stop }));
     }
     if !live.summary.is_deployed() {
         return Ok(Some(disabling(&id, draft)));

@@ -14,6 +14,7 @@ use super::create::PROGRESS;
 use super::dns::route53;
 use super::draft::Draft;
 use super::ground::Ground;
+use crate::body::DEPLOYED;
 use crate::certificate;
 use crate::dns::names::canonical;
 use crate::memory::Memory;
@@ -56,7 +57,10 @@ pub(super) fn rest(
     }
     let ready = find(&status.conditions, conditions::READY)?;
     let current = ready.observed_generation == ground.generation;
-    let in_progress = [reasons::CREATING, reasons::DEPLOYING].contains(&ready.reason.as_str());
+    // One that is deployed and not said to be has to be looked at: no poll does that.
+    let is_deployed = status.distribution_tenant_status.as_deref() == Some(DEPLOYED);
+    let in_progress =
+        [reasons::CREATING, reasons::DEPLOYING].contains(&ready.reason.as_str()) && !is_deployed;
     let is_ready = ready.status == "True";
     if !current || (!is_ready && !in_progress) {
         return None;
@@ -129,4 +133,87 @@ fn are_records_in_place(by_hand: bool, ground: &Ground, status: &DistributionTen
         && status.dns_change_id.is_none()
         && records.all(|one| one.state == RecordState::Applied)
         && (by_hand || status.required_records.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use kernel::{ClusterId, Marker, ObjectKey};
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::allowed::Leave;
+    use crate::body;
+
+    fn condition(kind: &str, status: &str, reason: &str) -> serde_json::Value {
+        json!({
+            "type": kind, "status": status, "reason": reason, "message": "",
+            "observedGeneration": 1, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        })
+    }
+
+    /// A tenant as its last pass left it: in sync, without records.
+    fn tenant(state: &str, ready: (&str, &str)) -> DistributionTenant {
+        let object = json!({
+            "apiVersion": "cloudfront-tenant-operator.io/v1alpha1",
+            "kind": "DistributionTenant",
+            "metadata": {"name": "acme", "namespace": "web", "generation": 1},
+            "spec": {"distributionId": "E1", "domains": [{"domain": "a.example.com"}]},
+            "status": {
+                "id": "dt_1", "observedGeneration": 1, "distributionTenantStatus": state,
+                "conditions": [
+                    condition("Ready", ready.0, ready.1),
+                    condition("Synced", "True", "InSync"),
+                    condition("CertificateReady", "True", "NotConfigured"),
+                    condition("DNSReady", "True", "DNSNotConfigured"),
+                ],
+            },
+        });
+        let mut object: DistributionTenant = serde_json::from_value(object).unwrap();
+        let declared = body::declared(&object.spec, None);
+        object.status.as_mut().unwrap().last_applied = Some(declared);
+        object
+    }
+
+    fn ground(object: &DistributionTenant) -> Ground {
+        let key = ObjectKey::namespaced("web", "acme");
+        Ground {
+            name: "acme".to_owned(),
+            generation: object.metadata.generation,
+            declared: body::declared(&object.spec, None),
+            drift: DriftPolicy::Enforce,
+            marker: Marker::new(&ClusterId::new("c1").unwrap(), &key),
+            adopts: false,
+            leave: Leave::default(),
+            referred: None,
+            key,
+        }
+    }
+
+    const READY: Option<Rest> = Some(Rest {
+        ready: true,
+        after: None,
+    });
+    const POLLED: Option<Rest> = Some(Rest {
+        ready: false,
+        after: Some(PROGRESS),
+    });
+
+    #[rstest]
+    #[case::deployed("Deployed", ("True", "Deployed"), READY)]
+    #[case::being_made("InProgress", ("False", "Creating"), POLLED)]
+    #[case::being_changed("InProgress", ("False", "Deploying"), POLLED)]
+    #[case::deployed_and_said_to_be_made("Deployed", ("False", "Creating"), None)]
+    #[case::deployed_and_said_to_be_changed("Deployed", ("False", "Deploying"), None)]
+    #[case::refused("Deployed", ("False", "AccessDenied"), None)]
+    fn a_tenant_is_left_alone_while_its_status_says_all(
+        #[case] state: &str,
+        #[case] ready: (&str, &str),
+        #[case] expected: Option<Rest>,
+    ) {
+        let object = tenant(state, ready);
+        let (ground, draft) = (ground(&object), Draft::new(&object));
+        let rest = rest(&object, &ground, &Memory::default(), &draft, Duration::ZERO);
+        assert_eq!(rest, expected);
+    }
 }

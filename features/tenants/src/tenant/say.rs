@@ -32,8 +32,22 @@ pub(super) fn no_records() -> Reason {
     Reason::new(reasons::DNS_NOT_CONFIGURED, message)
 }
 
-/// Says that CloudFront took an Update, and what came of it.
-pub(super) fn updated(id: &str, ineffective: Option<&Ineffective>, draft: &mut Draft) {
+/// Says that CloudFront made the tenant. It may be deployed at once.
+pub(super) fn created(live: &Live, draft: &mut Draft) {
+    if live.summary.is_deployed() {
+        return deployed(live, None, draft);
+    }
+    let id = &live.summary.id;
+    draft.no(Question::Ready, in_progress(reasons::CREATING, id));
+    draft.yes(Question::Synced, in_sync());
+}
+
+/// Says that CloudFront took an Update, and what came of it. It may be deployed at once.
+pub(super) fn updated(live: &Live, ineffective: Option<&Ineffective>, draft: &mut Draft) {
+    if live.summary.is_deployed() {
+        return deployed(live, ineffective, draft);
+    }
+    let id = &live.summary.id;
     draft.no(Question::Ready, in_progress(reasons::DEPLOYING, id));
     match ineffective {
         Some(ineffective) => draft.no(Question::Synced, ineffective.reason()),
@@ -153,9 +167,66 @@ fn set_drift(detected: bool, ctx: &Ctx, draft: &mut Draft) {
 
 #[cfg(test)]
 mod tests {
+    use api::tenants::DistributionTenant;
+    use jiff::Timestamp;
+    use kernel::find;
     use rstest::rstest;
+    use serde_json::json;
 
     use super::*;
+    use crate::body::Summary;
+
+    /// A draft whose Ready condition was False/Creating before, and CloudFront's answer.
+    fn answered(state: &str) -> (Draft, Live) {
+        let object = json!({
+            "apiVersion": "cloudfront-tenant-operator.io/v1alpha1",
+            "kind": "DistributionTenant",
+            "metadata": {"name": "acme", "namespace": "web", "generation": 1},
+            "spec": {"distributionId": "E1", "domains": [{"domain": "a.example.com"}]},
+            "status": {"conditions": [{
+                "type": "Ready", "status": "False", "reason": "Creating", "message": "",
+                "lastTransitionTime": "2026-01-01T00:00:00Z",
+            }]},
+        });
+        let object: DistributionTenant = serde_json::from_value(object).unwrap();
+        let summary = Summary {
+            id: "dt_1".to_owned(),
+            status: state.to_owned(),
+            enabled: true,
+            ..Summary::default()
+        };
+        let live = Live {
+            summary,
+            ..Live::default()
+        };
+        (Draft::new(&object), live)
+    }
+
+    fn conditions_of(draft: Draft) -> [String; 2] {
+        let (status, _) = draft.finished(Timestamp::UNIX_EPOCH);
+        ["Ready", "Synced"].map(|kind| {
+            let one = find(&status.conditions, kind).expect("the condition is set");
+            format!("{}/{}", one.status, one.reason)
+        })
+    }
+
+    #[rstest]
+    #[case::in_progress("InProgress", ["False/Creating", "True/InSync"])]
+    #[case::deployed_at_once("Deployed", ["True/Deployed", "True/InSync"])]
+    fn a_create_is_reported_as_it_is_answered(#[case] state: &str, #[case] expected: [&str; 2]) {
+        let (mut draft, live) = answered(state);
+        created(&live, &mut draft);
+        assert_eq!(conditions_of(draft), expected);
+    }
+
+    #[rstest]
+    #[case::in_progress("InProgress", ["False/Deploying", "True/UpdatePending"])]
+    #[case::deployed_at_once("Deployed", ["True/Deployed", "True/InSync"])]
+    fn an_update_is_reported_as_it_is_answered(#[case] state: &str, #[case] expected: [&str; 2]) {
+        let (mut draft, live) = answered(state);
+        updated(&live, None, &mut draft);
+        assert_eq!(conditions_of(draft), expected);
+    }
 
     fn drifted(want: &str, live: &str) -> Vec<DriftedField> {
         let side = |text: &str| (!text.is_empty()).then(|| text.to_owned());

@@ -97,7 +97,7 @@ pub(crate) fn failed(
 
 /// Counts an answer that was an error.
 pub(crate) fn count(error: &aws::Error, way: Way, ctx: &Ctx) {
-    outside::count(ctx, error.fault(), way);
+    outside::count(ctx, error, way);
 }
 
 /// As [`failed`], for an error that was counted when it came.

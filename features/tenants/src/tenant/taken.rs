@@ -67,6 +67,12 @@ pub(super) async fn not_made(
     Err(refused(object, ground, (error, whose), asker, ctx, draft, pass).await)
 }
 
+/// Whether a Create may have been sent whose answer nobody saw.
+pub(super) fn is_unanswered(ground: &Ground, ctx: &Ctx, draft: &Draft) -> bool {
+    let answered = ctx.memory.of(&ground.key).answered;
+    draft.status.create_requested_at.is_some() && !answered
+}
+
 /// Looks for what a Create made that nobody saw answered, before another is sent.
 pub(super) async fn unanswered(
     object: &DistributionTenant,
@@ -76,8 +82,7 @@ pub(super) async fn unanswered(
     draft: &mut Draft,
     pass: &Pass,
 ) -> Result<Option<Tenant>, Stop> {
-    let memory = ctx.memory.of(&ground.key);
-    if draft.status.create_requested_at.is_none() || memory.answered {
+    if !is_unanswered(ground, ctx, draft) {
         return Ok(None);
     }
     let cloudfront = ctx.own().await.cloudfront(asker);
@@ -91,7 +96,7 @@ pub(super) async fn unanswered(
     {
         return Ok(Some(found));
     }
-    let Some(error) = memory.refused else {
+    let Some(error) = ctx.memory.of(&ground.key).refused else {
         return Ok(None);
     };
     match may_be_ours(whose.as_ref(), ground, ctx, draft) {

@@ -40,14 +40,8 @@ pub(super) async fn found(
         return Ok(Some(referred.target.clone()));
     }
     let own = ctx.own().await;
-    let named = ground.declared.connection_group_id.as_ref();
-    // A group that the spec no longer names is left: the tenant goes to the default one.
-    let given = status.last_applied.as_ref();
-    let given = given.and_then(|body| body.connection_group_id.as_ref());
-    let live = status.connection_group_id.as_ref();
-    let live = live.filter(|_| given.is_none());
-    let id = match named.or(live) {
-        Some(id) => id.clone(),
+    let id = match group_id(ground, status) {
+        Some(id) => id.to_owned(),
         None => match ctx.outside.default_group(own, asker).await? {
             Some(group) => group.id,
             None => return Ok(None),
@@ -58,6 +52,24 @@ pub(super) async fn found(
         endpoint: group.routing_endpoint.clone(),
         ipv6: group.body.ipv6_enabled,
     }))
+}
+
+/// Whether [`found`] succeeds without a call: the caches have all that it needs.
+pub(super) fn is_cached(ground: &Ground, status: &DistributionTenantStatus, ctx: &Ctx) -> bool {
+    let outside = &ctx.outside;
+    let id = group_id(ground, status).map(str::to_owned);
+    let id = id.or_else(|| outside.cached_default_group().map(|group| group.id));
+    ground.referred.is_some() || id.is_some_and(|id| outside.has_group(&id))
+}
+
+/// The group the spec names, else the one the tenant has; none: the account's default group.
+fn group_id<'a>(ground: &'a Ground, status: &'a DistributionTenantStatus) -> Option<&'a str> {
+    let named = ground.declared.connection_group_id.as_deref();
+    // A group that the spec no longer names is left: the tenant goes to the default one.
+    let given = status.last_applied.as_ref();
+    let given = given.and_then(|body| body.connection_group_id.as_ref());
+    let live = status.connection_group_id.as_deref();
+    named.or(live.filter(|_| given.is_none()))
 }
 
 /// The id of the account's default group, which the spec waits for.

@@ -11,7 +11,8 @@ use kernel::Reason;
 use super::create::{PROGRESS, way};
 use super::draft::{Draft, Question};
 use super::ground::Ground;
-use super::keep::{Look, served};
+use super::keep::Look;
+use super::live_records::served;
 use super::stop::{Stop, count, failed, moment};
 use super::validate::{Candidate, validate};
 use super::{dns, facts, say, target};
@@ -173,17 +174,23 @@ async fn send(
         Err(error) if matches!(error.fault(), Fault::Stale | Fault::EntityMissing) => {
             return Ok(Sent::Unknown(error));
         }
-        Err(error) => return Err(failed(error, on_way, draft, ctx, pass)),
+        Err(error) => {
+            ctx.memory.note(&ground.key, |memory| {
+                memory.update_refused = ground.generation;
+            });
+            return Err(failed(error, on_way, draft, ctx, pass));
+        }
     };
     draft.acted = true;
     let ineffective = remember(update, plan, &now, ground, ctx, draft);
     ctx.memory.note(&ground.key, |memory| {
         memory.replaced = Some(etag.clone());
+        memory.update_refused = None;
     });
     facts::note(&mut draft.status, &now.summary);
     record(ground.generation, plan, draft);
     told(update, plan, &now, ground, ctx, draft);
-    say::updated(id, ineffective.as_ref(), draft);
+    say::updated(&now, ineffective.as_ref(), draft);
     Ok(Sent::Accepted(Box::new(now)))
 }
 

@@ -1,5 +1,6 @@
 //! Whether distribution and certificate suit a tenant, before anything is written for it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use api::tenants::DistributionTenant;
@@ -31,26 +32,18 @@ pub(super) async fn validate(
     draft: &mut Draft,
     pass: &Pass,
 ) -> Result<(), Stop> {
-    let given_name = object.spec.tenant_name.is_none();
-    let subject = Subject {
-        object_name: given_name.then_some(&*ground.key.name),
-        declared: &ground.declared,
-        certificate: candidate.desired.certificate_arn.as_deref(),
-    };
+    let subject = subject(object, ground, candidate);
     let mut looks = [KEPT, FRESH].into_iter();
     // A failing verdict from an older answer is confirmed by a fresh one.
     loop {
         let longest = looks.next();
         let distribution = read(ground, longest.unwrap_or(FRESH), asker, ctx).await;
-        let told = match &distribution {
-            Read::Known(distribution) => Told::Known(distribution),
-            Read::Missing(_) => Told::Missing,
-            Read::Failed(error) if error.fault() == Fault::Throttled => {
-                return Err(failed(error.clone(), Way::Validation, draft, ctx, pass));
-            }
-            Read::Failed(_) => Told::Unread,
-        };
-        let failures = check::failures(&subject, told);
+        if let Read::Failed(error) = &distribution
+            && error.fault() == Fault::Throttled
+        {
+            return Err(failed(error.clone(), Way::Validation, draft, ctx, pass));
+        }
+        let failures = check::failures(&subject, distribution.told());
         if failures.is_some() && looks.len() > 0 {
             continue;
         }
@@ -63,6 +56,36 @@ pub(super) async fn validate(
     }
 }
 
+fn subject<'a>(
+    object: &DistributionTenant,
+    ground: &'a Ground,
+    candidate: &Candidate<'a>,
+) -> Subject<'a> {
+    let given_name = object.spec.tenant_name.is_none();
+    Subject {
+        object_name: given_name.then_some(&*ground.key.name),
+        declared: &ground.declared,
+        certificate: candidate.desired.certificate_arn.as_deref(),
+    }
+}
+
+/// Whether [`validate`] makes no call to CloudFront: the cached answer holds nothing against the
+/// spec that would have to be confirmed. A refusal to show the distribution does not, either.
+pub(super) fn passes_by_cache(
+    object: &DistributionTenant,
+    ground: &Ground,
+    candidate: &Candidate<'_>,
+    ctx: &Ctx,
+) -> bool {
+    let cached = ctx
+        .outside
+        .cached_distribution(&ground.declared.distribution_id);
+    cached.is_some_and(|answer| {
+        let subject = subject(object, ground, candidate);
+        check::failures(&subject, Read::from(answer).told()).is_none()
+    })
+}
+
 /// What came of looking at the distribution.
 enum Read {
     Known(Distribution),
@@ -72,6 +95,14 @@ enum Read {
 }
 
 impl Read {
+    fn told(&self) -> Told<'_> {
+        match self {
+            Self::Known(distribution) => Told::Known(distribution),
+            Self::Missing(_) => Told::Missing,
+            Self::Failed(_) => Told::Unread,
+        }
+    }
+
     fn count(&self, ctx: &Ctx) {
         match self {
             Self::Known(_) => {}
@@ -80,13 +111,14 @@ impl Read {
     }
 }
 
-async fn read(ground: &Ground, longest: Duration, asker: &Asker, ctx: &Ctx) -> Read {
-    let id = &ground.declared.distribution_id;
-    let own = ctx.own().await;
-    match ctx.outside.distribution(own, asker, id, longest).await {
-        Ok(told) => Read::Known(seen(&told)),
-        Err(error) => match error.fault() {
-            Fault::DistributionMissing | Fault::EntityMissing => Read::Missing(error),
+impl From<Result<Arc<aws::cloudfront::Distribution>, aws::Error>> for Read {
+    fn from(answer: Result<Arc<aws::cloudfront::Distribution>, aws::Error>) -> Self {
+        let error = match answer {
+            Ok(told) => return Self::Known(seen(&told)),
+            Err(error) => error,
+        };
+        match error.fault() {
+            Fault::DistributionMissing | Fault::EntityMissing => Self::Missing(error),
             Fault::DomainTaken
             | Fault::NameTaken
             | Fault::Denied
@@ -105,9 +137,16 @@ async fn read(ground: &Ground, longest: Duration, asker: &Asker, ctx: &Ctx) -> R
             | Fault::Refused
             | Fault::Throttled
             | Fault::Passing
-            | Fault::Deposed => Read::Failed(error),
-        },
+            | Fault::Deposed => Self::Failed(error),
+        }
     }
+}
+
+async fn read(ground: &Ground, longest: Duration, asker: &Asker, ctx: &Ctx) -> Read {
+    let id = &ground.declared.distribution_id;
+    let own = ctx.own().await;
+    let answer = ctx.outside.distribution(own, asker, id, longest).await;
+    answer.into()
 }
 
 fn seen(told: &aws::cloudfront::Distribution) -> Distribution {
@@ -174,4 +213,41 @@ async fn names(
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn refused(status: u16, code: &str) -> Read {
+        let refusal = aws::Refusal {
+            operation: aws::Operation::GetDistribution,
+            resource: "E1".to_owned(),
+            code: code.to_owned(),
+            message: String::new(),
+            status,
+            request_id: None,
+        };
+        Read::from(Err(aws::Error::Refused(Box::new(refusal))))
+    }
+
+    #[rstest]
+    #[case::denied(403, "AccessDenied", false)]
+    #[case::missing(404, "NoSuchDistribution", true)]
+    fn a_denied_distribution_is_not_held_against_the_spec(
+        #[case] status: u16,
+        #[case] code: &str,
+        #[case] fails: bool,
+    ) {
+        let declared = api::tenants::TenantBody::default();
+        let subject = Subject {
+            object_name: Some("acme"),
+            declared: &declared,
+            certificate: None,
+        };
+        let failures = check::failures(&subject, refused(status, code).told());
+        assert_eq!(failures.is_some(), fails);
+    }
 }

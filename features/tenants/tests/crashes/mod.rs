@@ -8,7 +8,7 @@ use api::tenants::DistributionTenant;
 use http::Method;
 use kube::Resource;
 use testkit::Result;
-use testkit::fault_proxy::{FaultProxy, Listen, Rule, Upstream};
+use testkit::fault_proxy::Rule;
 
 use crate::stories::Site;
 
@@ -66,13 +66,7 @@ impl Site {
     /// The same at its `nth` write of this below the story's tenants: a proxy before the API server
     /// knows what the operator writes.
     async fn doom_by(&self, when: When, what: &str, nth: u64) -> Result<()> {
-        let plane = self.world.control_plane();
-        let upstream = Upstream {
-            url: plane.url(),
-            ca_pem: Some(plane.ca_pem().to_owned()),
-        };
-        // It stays to the end, as the watches through it do.
-        let proxy = Box::leak(Box::new(FaultProxy::start(upstream, Listen::Http).await?));
+        let proxy = self.front().await?;
         let path = DistributionTenant::url_path(&(), Some(self.name()));
         let rule = Rule::on(Method::PATCH, &format!("{path}/{what}"));
         let rule = rule.after(nth - 1).times(1);
@@ -90,9 +84,7 @@ impl Site {
             }),
         });
 
-        let direct = std::fs::read_to_string(self.kubeconfig())?;
-        let text = direct.replace(&plane.url(), proxy.url());
-        let behind = plane.scratch().write("behind.kubeconfig", text)?;
+        let behind = self.kubeconfig_behind(proxy)?;
         self.start_with(|options| {
             options.kubeconfig = behind;
             // Dying before it is ready is no failure then.

@@ -1,5 +1,8 @@
 //! What AWS was asked, by its own log.
 
+use std::cell::Ref;
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::Deserialize;
 use testkit::{Result, eventually};
@@ -83,36 +86,70 @@ impl Call {
     }
 }
 
+/// Checks that each of these calls came at least so many seconds of AWS's time after the one before.
+pub(crate) fn are_apart(calls: &[Call], least: i64) {
+    for two in calls.windows(2) {
+        let pause = two[1].after(&two[0]);
+        assert!(pause >= least, "after {pause} s: {calls:#?}");
+    }
+}
+
+/// How long a wait for a request rests between two looks, beside the 25 ms that [`eventually`] does
+/// at least.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// Asks `look`, which reads AWS's log, until it finds something.
+async fn polled<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    eventually(what, async || {
+        let found = look().await?;
+        if found.is_none() {
+            tokio::time::sleep(PAUSE).await;
+        }
+        Ok(found)
+    })
+    .await
+}
+
 impl Site {
+    /// All requests of this story. Only what is new is fetched.
+    fn seen(&self) -> Result<Ref<'_, Vec<Call>>> {
+        let last = self.log.borrow().last().map_or(0, |call| call.seq);
+        let new: Vec<Call> = serde_json::from_value(self.entries_after(last)?)?;
+        self.log.borrow_mut().extend(new);
+        Ok(self.log.borrow())
+    }
+
+    /// Those that `is_meant`.
+    pub(crate) fn those(&self, is_meant: impl Fn(&Call) -> bool) -> Result<Vec<Call>> {
+        let seen = self.seen()?;
+        Ok(seen.iter().filter(|call| is_meant(call)).cloned().collect())
+    }
+
     /// All requests of this story.
     pub(crate) fn log(&self) -> Result<Vec<Call>> {
-        let mut log = self.aws_log()?;
-        Ok(serde_json::from_value(log["entries"].take())?)
+        self.those(|_| true)
     }
 
     /// The number of the last request.
     pub(crate) fn mark(&self) -> Result<u64> {
-        let log = self.aws_log()?;
-        Ok(log["last"].as_u64().unwrap_or_default())
+        Ok(self.seen()?.last().map_or(0, |call| call.seq))
     }
 
     /// The requests after `mark`.
     pub(crate) fn since(&self, mark: u64) -> Result<Vec<Call>> {
-        let mut log = self.log()?;
-        log.retain(|call| call.seq > mark);
-        Ok(log)
+        self.those(|call| call.seq > mark)
     }
 
     /// All calls of an operation, refused ones too.
     pub(crate) fn calls(&self, operation: &str) -> Result<Vec<Call>> {
-        let mut log = self.log()?;
-        log.retain(|call| call.operation() == operation);
-        Ok(log)
+        self.those(|call| call.operation() == operation)
     }
 
     /// How many there are.
     pub(crate) fn count(&self, operation: &str) -> Result<usize> {
-        Ok(self.calls(operation)?.len())
+        let seen = self.seen()?;
+        let calls = seen.iter().filter(|call| call.operation() == operation);
+        Ok(calls.count())
     }
 
     /// The operations of all writes that were done, in their order.
@@ -136,9 +173,23 @@ impl Site {
 
     /// Waits until an operation was called this often in all; the calls.
     pub(crate) async fn called(&self, operation: &str, times: usize) -> Result<Vec<Call>> {
-        eventually(&format!("{times} calls of {operation}"), async || {
+        polled(&format!("{times} calls of {operation}"), async || {
+            let is_so = self.count(operation)? >= times;
+            is_so.then(|| self.calls(operation)).transpose()
+        })
+        .await
+    }
+
+    /// Waits until each refused call of an operation is counted as an error of this type, and none
+    /// twice; how many there are. On a slow machine that may be more than one.
+    pub(crate) async fn counts_each(&self, operation: &str, error_type: &str) -> Result<usize> {
+        let what = format!("each refusal of {operation} counts once as {error_type}");
+        polled(&what, async || {
             let calls = self.calls(operation)?;
-            Ok((calls.len() >= times).then_some(calls))
+            let refused = calls.iter().filter(|call| !call.is_ok()).count();
+            let counted = self.errors(error_type).await?;
+            let is_so = refused > 0 && counted == u64::try_from(refused)?;
+            Ok(is_so.then_some(refused))
         })
         .await
     }

@@ -200,8 +200,10 @@ impl Site {
         Ok(left["leaks"].as_array().cloned().unwrap_or_default())
     }
 
-    pub(super) fn aws_log(&self) -> Result<Value> {
-        self.control(Method::GET, "log", Value::Null)
+    /// The entries of AWS's log after `last`.
+    pub(super) fn entries_after(&self, last: u64) -> Result<Value> {
+        let mut log = self.control(Method::GET, &format!("log?since={last}"), Value::Null)?;
+        Ok(log["entries"].take())
     }
 
     /// Time in AWS runs so many times as fast, from now on.
@@ -217,7 +219,7 @@ impl Site {
     }
 
     /// The time in AWS.
-    pub(super) fn time(&self) -> Result<Timestamp> {
+    pub(crate) fn time(&self) -> Result<Timestamp> {
         let mut clock = self.control(Method::GET, "clock", Value::Null)?;
         Ok(serde_json::from_value(clock["now"].take())?)
     }

@@ -1,15 +1,16 @@
-//! Where the stories of this feature happen: one cluster a file, and AWS made anew for each story.
+//! Where the stories of this feature happen: clusters that stories use in turn, and AWS made anew for
+//! each story.
 //!
 //! ```text
-//! World: control plane, operator                                           (one a file)
+//! World: control plane, operator                                           (a few)
 //!   └─ Site: AWS as below, an operator that was just started, a namespace  (one a story)
 //!
 //! AWS: distribution E1, for tenants only, certificate *.example.com
 //!      connection group cg0, the default one, endpoint d0
 //!      hosted zone Z1, example.com
 //! ```
-//! The operator sees one AWS, and the oracle watches all of it: the stories of a file are told one
-//! after another. At the end of each, nothing may be broken and nothing left over.
+//! The operator sees one AWS, and the oracle watches all of it: a cluster is used by one story at a
+//! time. At the end of each, nothing may be broken and nothing left over.
 #![allow(dead_code)] // each file uses its part
 
 pub(crate) mod calls;
@@ -23,16 +24,20 @@ use std::path::PathBuf;
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use api::tenants::{ConnectionGroup, DistributionTenant, Invalidation, TenantPolicy, TenantSource};
+use api::tenants::{ConnectionGroup, DistributionTenant};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams};
-use kube::{Client, Resource, ResourceExt};
+use kube::api::{Api, DeleteParams, ListParams};
+use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use testkit::{Aws, Entry, Operator, OperatorOptions, Result, Story, World, eventually};
+use testkit::fault_proxy::{FaultProxy, Listen, Upstream};
+use testkit::{
+    Aws, Entry, Lanes, Operator, OperatorOptions, Result, Story, World, remove_custom_resources,
+};
 use tokio::runtime::Runtime;
-use tokio::sync::{Mutex, OnceCell};
+
+use calls::Call;
 
 /// What a story's world is like.
 #[derive(Debug, Clone, Copy)]
@@ -49,27 +54,29 @@ pub(crate) const USUAL: Plan = Plan {
     args: &["--tenants-sweep-interval=30s"],
 };
 
-/// Tells a story in the one world of its file.
+/// Tells a story in a world that no other story uses meanwhile.
 ///
-/// All stories of a file run on one runtime: the connections of the world's clients belong to it.
+/// All stories run on one runtime: the connections of the worlds' clients belong to it.
 pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&Site) -> Result<()>) -> Result<()> {
     static RUNTIME: LazyLock<Runtime> =
         LazyLock::new(|| Runtime::new().expect("a runtime can be had"));
-    static WORLD: OnceCell<World> = OnceCell::const_new();
-    static TURN: Mutex<()> = Mutex::const_new(());
+    // Any world serves any plan: each story starts the operator anew.
+    static LANES: Lanes<(), &'static World> = Lanes::new(WORLDS, 1);
     RUNTIME.block_on(async {
-        let _turn = TURN.lock().await;
-        let world = WORLD.get_or_try_init(|| begun(plan)).await?;
-        let site = Site::open(world, plan).await?;
+        let world = LANES.borrow((), async || begun(plan).await).await?;
+        let site = Site::open(*world, plan).await?;
         story(&site).await?;
         site.close().await
     })
 }
 
-async fn begun(plan: Plan) -> Result<World> {
+/// How many worlds an executable has at once.
+const WORLDS: usize = 4;
+
+async fn begun(plan: Plan) -> Result<&'static World> {
     let world = World::new().feature("tenants").time(plan.pace);
     let world = plan.args.iter().fold(world, |world, arg| world.arg(*arg));
-    world.start().await
+    Ok(Box::leak(Box::new(world.start().await?)))
 }
 
 /// Where a story happens. What a [`Story`] can do in its namespace, it can.
@@ -84,6 +91,8 @@ pub(crate) struct Site {
     began: String,
     /// What is meant to stay in AWS without an object.
     retained: RefCell<Vec<String>>,
+    /// AWS's log, as far as it was read.
+    log: RefCell<Vec<Call>>,
     /// Whether the story came to its end.
     ended: Cell<bool>,
 }
@@ -116,6 +125,7 @@ impl Site {
             cluster: system.uid().expect("what is stored has a UID"),
             began: none.metadata.resource_version.unwrap_or_default(),
             retained: RefCell::default(),
+            log: RefCell::default(),
             ended: Cell::new(false),
         };
         site.start().await?;
@@ -168,11 +178,41 @@ impl Site {
         }
     }
 
+    /// A proxy before the API server. It stays to the end, as the watches through it do.
+    pub(crate) async fn front(&self) -> Result<&'static FaultProxy> {
+        let plane = self.world.control_plane();
+        let upstream = Upstream {
+            url: plane.url(),
+            ca_pem: Some(plane.ca_pem().to_owned()),
+        };
+        let proxy = FaultProxy::start(upstream, Listen::Http).await?;
+        Ok(Box::leak(Box::new(proxy)))
+    }
+
+    /// A kubeconfig of the operator that leads through `proxy`.
+    pub(crate) fn kubeconfig_behind(&self, proxy: &FaultProxy) -> Result<PathBuf> {
+        let plane = self.world.control_plane();
+        let direct = std::fs::read_to_string(self.kubeconfig())?;
+        let text = direct.replace(&plane.url(), proxy.url());
+        self.writes_file("behind.kubeconfig", text)
+    }
+
     /// One more replica of the operator.
     pub(crate) async fn replica(&self, name: &str) -> Result<Operator> {
+        self.replica_with(name, |_| ()).await
+    }
+
+    /// The same with `change`d options.
+    pub(crate) async fn replica_with(
+        &self,
+        name: &str,
+        change: impl FnOnce(&mut OperatorOptions),
+    ) -> Result<Operator> {
         let name = format!("{}-{name}", self.world.operator_namespace());
         let scratch = self.world.control_plane().scratch();
-        Operator::start(&name, scratch, self.options()).await
+        let mut options = self.options();
+        change(&mut options);
+        Operator::start(&name, scratch, options).await
     }
 
     /// Lets the operator end as a pod does.
@@ -194,6 +234,12 @@ impl Site {
     pub(crate) fn kubeconfig(&self) -> PathBuf {
         let file = format!("{}-pontoon.kubeconfig", self.world.operator_namespace());
         self.world.control_plane().scratch().path().join(file)
+    }
+
+    /// Writes a file under a name that no other story uses; its path.
+    pub(crate) fn writes_file(&self, name: &str, text: impl AsRef<[u8]>) -> Result<PathBuf> {
+        let name = format!("{}-{name}", self.name());
+        self.world.control_plane().scratch().write(&name, text)
     }
 
     /// One more namespace.
@@ -233,9 +279,17 @@ impl Site {
     /// Nothing is written, in AWS or here, while all tenants are compared with AWS this often.
     pub(crate) async fn stays_quiet(&self, sweeps: usize) -> Result<()> {
         // What the last write asked for is over after one more look.
+        let mut mark = self.world.mark();
         self.sweeps(1).await?;
-        let mark = self.world.mark();
         self.oracle(json!({"steady": true}))?;
+        // A slow machine needs a few more until its objects tell.
+        for _ in 0..5 {
+            if self.world.writes_since(mark).await?.is_empty() {
+                break;
+            }
+            mark = self.world.mark();
+            self.sweeps(1).await?;
+        }
         self.sweeps(sweeps).await?;
         self.oracle(json!({"steady": false}))?;
         let writes = self.world.writes_since(mark).await?;
@@ -272,40 +326,10 @@ impl Drop for Site {
 
 /// Takes the objects of the story before out of the cluster, while no operator runs.
 async fn clear(client: &Client) -> Result<()> {
-    remove::<TenantSource>(client).await?;
-    remove::<Invalidation>(client).await?;
-    remove::<DistributionTenant>(client).await?;
-    remove::<ConnectionGroup>(client).await?;
-    remove::<TenantPolicy>(client).await?;
+    remove_custom_resources(client).await?;
     // Events about cluster-scoped objects lie in `default`.
     let events = Api::<Event>::namespaced(client.clone(), "default");
     let (how, all) = (DeleteParams::default(), ListParams::default());
     events.delete_collection(&how, &all).await?;
-    Ok(())
-}
-
-async fn remove<K: Resource<DynamicType = ()>>(client: &Client) -> Result<()> {
-    let kind = ApiResource::erase::<K>(&());
-    let all = Api::<DynamicObject>::all_with(client.clone(), &kind);
-    // A definition that was put in place just now is not served at once.
-    let what = format!("{} are served", kind.plural);
-    let objects = eventually(&what, async || {
-        match all.list(&ListParams::default()).await {
-            Err(kube::Error::Api(refused)) if refused.code == 429 => Ok(None),
-            answer => Ok(Some(answer?)),
-        }
-    });
-    for object in objects.await? {
-        let name = object.name_any();
-        let api = match object.namespace() {
-            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &kind),
-            None => all.clone(),
-        };
-        let free = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-        api.patch(&name, &PatchParams::default(), &free).await?;
-        if object.metadata.deletion_timestamp.is_none() {
-            api.delete(&name, &DeleteParams::default()).await?;
-        }
-    }
     Ok(())
 }

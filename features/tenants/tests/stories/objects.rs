@@ -243,10 +243,12 @@ impl Site {
         let last = now.and_then(|now| now.resource_version());
         let named = WatchParams::default()
             .fields(&format!("metadata.name={name}"))
-            .timeout(10);
+            .timeout(60);
         let mut changes = pin!(tenants.watch(&named, &self.began).await?);
         let mut past = Vec::new();
-        while let Some(change) = changes.try_next().await? {
+        loop {
+            let change = changes.try_next().await?;
+            let change = change.expect("the last version comes before the watch ends");
             let (version, is_last) = match change {
                 WatchEvent::Added(one) | WatchEvent::Modified(one) => {
                     let is_last = one.resource_version() == last;
@@ -258,9 +260,8 @@ impl Site {
             };
             past.push(version);
             if is_last {
-                break;
+                return Ok(past);
             }
         }
-        Ok(past)
     }
 }

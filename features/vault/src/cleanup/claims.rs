@@ -1,15 +1,17 @@
 //! Whether an object that exists has, or wants, what a record would delete. Pure.
 
 use api::vault::{
-    VaultClusterPolicy, VaultClusterRole, VaultConnection, VaultKVSecret, VaultPolicy, VaultRole,
-    conditions,
+    NameFormat, VaultClusterPolicy, VaultClusterRole, VaultConnection, VaultKVSecret, VaultPolicy,
+    VaultRole, conditions,
 };
 use kernel::{ObjectKey, find, is_true};
+use vault_client::Health;
 
-use super::leftover::{Site, namespace, same_address};
+use super::leftover::Site;
 use crate::kv::KvPath;
-use crate::names;
+use crate::names::{self, Naming};
 use crate::place::Place;
+use crate::realm::Realm;
 use crate::sync::{Declared, Kept};
 
 /// Stands for the namespace of what is cluster-wide, in derived names.
@@ -31,24 +33,31 @@ pub(super) enum Claim {
 /// Where a leftover is, in today's words.
 pub(super) struct Spot<'a> {
     pub(super) site: &'a Site,
-    pub(super) address: &'a str,
-    /// The Vault namespace, from the root.
-    pub(super) namespace: Option<String>,
-}
-
-impl Spot<'_> {
-    /// Whether an object with this namespace of its own gets there over `connection`.
-    fn is_over(&self, connection: &VaultConnection, own: Option<&str>) -> bool {
-        let spec = &connection.spec;
-        same_address(&spec.address, self.address)
-            && namespace(spec.vault_namespace.as_deref(), own) == self.namespace
-    }
+    pub(super) realm: Realm,
+    /// The kind and the key of the object that left it; empty where that was not recorded.
+    pub(super) left_by: (&'a str, &'a str),
 }
 
 /// What is known of connections.
 pub(super) struct Known<'a> {
     pub(super) connection: &'a dyn Fn(&str) -> Option<VaultConnection>,
+    /// As its server last answered.
+    pub(super) health: &'a dyn Fn(&str) -> Option<Health>,
     pub(super) identity: &'a dyn Fn(&VaultConnection) -> String,
+}
+
+impl Known<'_> {
+    /// The connection `name`, if an object with this namespace of its own gets to `spot` over it.
+    fn connection_to(
+        &self,
+        spot: &Spot<'_>,
+        name: &str,
+        own: Option<&str>,
+    ) -> Option<VaultConnection> {
+        let connection = (self.connection)(name)?;
+        let there = Realm::new(&connection, (self.health)(name), own);
+        there.is(&spot.realm).then_some(connection)
+    }
 }
 
 /// What an object's name leads to.
@@ -104,7 +113,7 @@ impl Claims for VaultClusterRole {
 /// What `object` has to do with what is at `spot`.
 ///
 /// | on its record, or announced      | yes                                             |
-/// | where its name leads             | yes                                             |
+/// | where its name leads             | yes, unless it only shares the name             |
 /// | where a part of it may be        | maybe; once synced, its record has all its parts |
 /// | being deleted, on another Vault  | no                                              |
 pub(super) fn claim<K: Claims>(object: &K, spot: &Spot<'_>, known: &Known<'_>) -> Claim {
@@ -118,8 +127,8 @@ pub(super) fn claim<K: Claims>(object: &K, spot: &Spot<'_>, known: &Known<'_>) -
         return Claim::Yes;
     }
     let terms = object.terms();
-    let connection = (known.connection)(terms.connection);
-    let connection = connection.filter(|one| spot.is_over(one, terms.vault_namespace));
+    let connection = known.connection_to(spot, terms.connection, terms.vault_namespace);
+    let connection = connection.filter(|one| !is_namesake(object, one, spot));
     let Some(wanted) = connection.and_then(|connection| derived(object, &connection, known)) else {
         return Claim::No;
     };
@@ -130,12 +139,33 @@ pub(super) fn claim<K: Claims>(object: &K, spot: &Spot<'_>, known: &Known<'_>) -
     }
 }
 
+/// Whether another object left what is there, and `object` can at most derive the same name. It gets
+/// the name when the leftover is gone.
+fn is_namesake<K: Claims>(object: &K, connection: &VaultConnection, spot: &Spot<'_>) -> bool {
+    let defaults = connection.spec.defaults.as_ref();
+    match defaults
+        .map(|defaults| defaults.name_format)
+        .unwrap_or_default()
+    {
+        NameFormat::Qualified => return false,
+        NameFormat::NamespaceName => {}
+    }
+    let meta = object.meta();
+    let name = meta.name.as_deref().unwrap_or_default();
+    let key = ObjectKey::of(meta.namespace.as_deref(), name).to_string();
+    let (kind, resource) = spot.left_by;
+    object.external_name().is_none()
+        && !resource.is_empty()
+        && (kind, resource) != (&*K::kind(&()), &*key)
+}
+
 /// Whether the object's status names `place` there.
 fn records<K: Claims>(object: &K, place: &Place, spot: &Spot<'_>, known: &Known<'_>) -> bool {
     let terms = object.terms();
     let is_there = |connection: Option<&str>| {
-        let connection = (known.connection)(connection.unwrap_or(terms.connection));
-        connection.is_some_and(|one| spot.is_over(&one, terms.vault_namespace))
+        let name = connection.unwrap_or(terms.connection);
+        let found = known.connection_to(spot, name, terms.vault_namespace);
+        found.is_some()
     };
     let is_it = |path: Option<&str>| {
         let named = path.and_then(Place::parse);
@@ -165,11 +195,8 @@ fn derived<K: Claims>(
     let name = meta.name.as_deref().unwrap_or_default();
     let name = object.external_name().map_or_else(
         || {
-            names::derived(
-                &(known.identity)(connection),
-                meta.namespace.as_deref(),
-                name,
-            )
+            let naming = Naming::new(connection, (known.identity)(connection));
+            naming.derived(meta.namespace.as_deref(), name)
         },
         str::to_owned,
     );
@@ -203,8 +230,8 @@ fn is_synced<K: Claims>(object: &K) -> bool {
 pub(super) fn claim_by_seed(seed: &VaultKVSecret, spot: &Spot<'_>, known: &Known<'_>) -> Claim {
     let site = Site::of_seed(&seed.spec.path);
     let there = || {
-        let connection = (known.connection)(&seed.spec.connection_ref);
-        connection.is_some_and(|connection| spot.is_over(&connection, None))
+        let connection = known.connection_to(spot, &seed.spec.connection_ref, None);
+        connection.is_some()
     };
     let exists = seed.metadata.deletion_timestamp.is_none();
     if exists && site.is_some_and(|site| site.is(spot.site)) && there() {
@@ -229,8 +256,10 @@ pub(super) fn may_concern(json: &str, key: &ObjectKey, site: &Site) -> bool {
     }
     let namespace = key.namespace.as_deref().unwrap_or(NOBODY);
     let derived = format!(".{namespace}.{}", key.name);
+    let source = (key.namespace.as_deref(), &*key.name);
     name.ends_with(&derived)
         || whole.ends_with(&derived)
+        || names::sources(whole).any(|one| one == source)
         || json.to_ascii_lowercase().contains(whole)
 }
 

@@ -9,6 +9,7 @@ use kube::Resource;
 use crate::ctx::Ctx;
 use crate::kv::KvPath;
 use crate::place::{Place, sha256};
+use crate::realm::{is_same_address, namespace};
 use crate::sync::{Declared, Remains};
 
 /// Names of ConfigMaps have room for more, but nobody reads it.
@@ -197,7 +198,7 @@ impl Leftover {
     /// Whether `connection` leads where the thing is, as far as is known.
     pub(super) fn is_behind(&self, connection: &VaultConnection) -> bool {
         let known = self.address.as_deref();
-        known.is_none_or(|address| same_address(address, &connection.spec.address))
+        known.is_none_or(|address| is_same_address(address, &connection.spec.address))
     }
 
     /// The name of its record: the same for the same thing over the same connection.
@@ -230,18 +231,6 @@ fn seeded(status: &VaultKVSecretStatus) -> Option<u64> {
         Some(IntentKind::Create) => Some(1),
         Some(IntentKind::Correct) | None => status.seeded_version?.try_into().ok(),
     }
-}
-
-/// The namespace `own` below `parent`, from the root; none for the root.
-pub(super) fn namespace(parent: Option<&str>, own: Option<&str>) -> Option<String> {
-    let parts = [parent, own].into_iter().flatten();
-    let parts = parts.map(|part| part.trim_matches('/'));
-    let parts: Vec<_> = parts.filter(|part| !part.is_empty()).collect();
-    (!parts.is_empty()).then(|| parts.join("/"))
-}
-
-pub(super) fn same_address(one: &str, other: &str) -> bool {
-    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ const MANAGER: &str = "pontoon-vault";
 
 pub(super) fn start(ctx: &Arc<Ctx>, deck: &Deck) {
     let ctx = ctx.clone();
-    deck.task(move || {
+    deck.task("cleanup-queue", move || {
         let ctx = ctx.clone();
         async move { take_over(&ctx).await }
     });

@@ -11,12 +11,13 @@ use vault_client::{Client, Error};
 
 use super::claimants::{Claimant, claimant};
 use super::judgement::{self, Evidence, Judgement};
-use super::leftover::{Leftover, Site, namespace};
+use super::leftover::{Leftover, Site};
 use super::record::{Record, connection_of};
 use super::{cached, kept};
 use crate::ctx::Ctx;
 use crate::kv::KvPath;
 use crate::place::{self, Place};
+use crate::realm::namespace;
 use crate::sync::doubts_connection;
 
 /// How often a record looks whether its connection is up: that costs no call.

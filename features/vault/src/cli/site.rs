@@ -5,7 +5,7 @@ use std::sync::Arc;
 use api::vault::{Auth, KubernetesAuth, VaultConnection, names};
 use clap::{Arg, ArgMatches, Command};
 use engine::{Asked, Cache, Reading};
-use kernel::{ObjectKey, RealClock, Reason};
+use kernel::{ObjectKey, RealClock};
 use serde_json::{Value, json};
 use vault_client::{Client, Login, Parts, Secret, Source};
 
@@ -128,8 +128,7 @@ impl Site {
                 Ok(client)
             }
             Err(error) => {
-                let reason = Reason::new("NotReached", error.to_string());
-                drop(self.ctx.links.found(name, Standing::Down(reason)));
+                drop(self.ctx.links.found(name, Standing::Down));
                 Err(format!("Vault cannot be asked through VaultConnection {name}: {error}").into())
             }
         }

@@ -14,6 +14,7 @@ use super::jwt::{Issued, OwnToken, ServiceAccountRef};
 use super::reviewer::{self, Due, Issuer, Jwt};
 use super::secrets::Secrets;
 use super::{Memory, Refused, authority, interval, templates};
+use crate::controllers::Part;
 use crate::ctx::Ctx;
 use crate::discovery;
 use crate::names;
@@ -82,10 +83,17 @@ impl Look {
         self.login(&client, &fingerprint, connection, ctx, pass)
             .await?;
         self.review(connection, &client, ctx, pass).await;
-        let taken = templates::spread(connection, ctx).await;
-        let taken = taken.map_err(Error::from)?;
-        templates::tell_taken(&taken, &self.memory.taken, pass);
-        self.taken = taken;
+        if templates::can_be_given(&ctx.settings.controllers) {
+            let taken = templates::spread(connection, ctx).await;
+            let taken = taken.map_err(Error::from)?;
+            templates::tell_taken(&taken, &self.memory.taken, pass);
+            self.taken = taken;
+        } else if let Some(note) = templates::left_out(connection) {
+            pass.event(note);
+        }
+        if !ctx.settings.controllers.has(Part::Discovery) {
+            return Ok(());
+        }
         let (status, conditions) = (&mut self.status, &mut self.conditions);
         let failed = &mut self.scan_failed;
         let scan = discovery::scan(connection, &client, status, conditions, failed, ctx, pass);
@@ -489,6 +497,13 @@ fn unprepared(problem: Problem, connection: &VaultConnection) -> Stop {
     Stop::waiting(reason, interval(connection))
 }
 
+/// The reason of a login for which there were no credentials.
+fn credentials_reason(source: &SourceError) -> &'static str {
+    source
+        .downcast_ref::<Problem>()
+        .map_or(reasons::AUTH_FAILED, Problem::reason)
+}
+
 /// What an error of Vault means to the connection itself.
 pub(super) fn stop(error: vault_client::Error, connection: &VaultConnection) -> Stop {
     use vault_client::Error as E;
@@ -500,12 +515,7 @@ pub(super) fn stop(error: vault_client::Error, connection: &VaultConnection) -> 
         E::Sealed { .. } => wait(reasons::VAULT_SEALED, SEALED),
         E::Uninitialised { .. } => wait(reasons::VAULT_NOT_INITIALIZED, SEALED),
         E::AuthFailed { .. } => wait(reasons::AUTH_FAILED, soon),
-        E::Credentials { source, .. } => {
-            let code = source
-                .downcast_ref::<Problem>()
-                .map_or(reasons::AUTH_FAILED, Problem::reason);
-            wait(code, soon)
-        }
+        E::Credentials { source, .. } => wait(credentials_reason(source), soon),
         E::Settings { .. } => wait(reasons::VALIDATION_FAILED, soon),
         E::Denied { .. } => wait(reasons::VAULT_PERMISSION_DENIED, soon),
         E::NoAnswer { .. } | E::Failed { .. } | E::Stale { .. } => wait(reasons::FAILED, soon),

@@ -34,6 +34,7 @@ pub(crate) use config::prepare;
 pub(crate) use jwt::ServiceAccountRef;
 use look::Look;
 
+const KIND: &str = "VaultConnection";
 /// No Vault is asked for its health more often.
 const SHORTEST_INTERVAL: Duration = Duration::from_secs(5);
 
@@ -87,7 +88,7 @@ impl Connections {
         let standing = match (ended, look.health) {
             (Ok(()), Some(health)) => Some(Standing::Up(health)),
             (Ok(()), None) => None,
-            (Err(stop), _) => status::reason(&stop).map(Standing::Down),
+            (Err(stop), _) => status::reason(&stop).map(|_| Standing::Down),
         };
         if let Some(standing) = standing {
             ctx.found(&pass.key().name, standing);
@@ -115,15 +116,9 @@ impl Connections {
     }
 }
 
-impl Reconcile for Connections {
-    type Object = VaultConnection;
-    type Error = Error;
-
-    async fn reconcile(
-        &self,
-        connection: &VaultConnection,
-        pass: &mut Pass,
-    ) -> Result<Progress, Error> {
+impl Connections {
+    /// The pass itself; see [`Reconcile::reconcile`].
+    async fn pass(&self, connection: &VaultConnection, pass: &mut Pass) -> Result<Progress, Error> {
         let ctx = &*self.ctx;
         if connection.metadata.deletion_timestamp.is_some() {
             if removal::is_awaited(connection, ctx) {
@@ -139,7 +134,7 @@ impl Reconcile for Connections {
         let standing = match (&ended, &look.health) {
             (Ok(()), Some(health)) if !look.stepped => Some(Standing::Up(health.clone())),
             (Ok(()), _) => None,
-            (Err(stop), _) => status::reason(stop).map(Standing::Down),
+            (Err(stop), _) => status::reason(stop).map(|_| Standing::Down),
         };
         self.tell_dependents(pass.key(), connection, &look);
         let progress = status::write(connection, look, ended, ctx, pass).await;
@@ -149,11 +144,31 @@ impl Reconcile for Connections {
         }
         progress
     }
+}
+
+impl Reconcile for Connections {
+    type Object = VaultConnection;
+    type Error = Error;
+
+    async fn reconcile(
+        &self,
+        connection: &VaultConnection,
+        pass: &mut Pass,
+    ) -> Result<Progress, Error> {
+        let clock = &self.ctx.deck.clock;
+        let began = clock.elapsed();
+        let progress = self.pass(connection, pass).await;
+        let took = clock.elapsed().saturating_sub(began);
+        let well = matches!(progress, Ok(Progress::Done { .. } | Progress::Again));
+        self.ctx.metrics.reconciled(KIND, pass.key(), well, took);
+        progress
+    }
 
     fn gone(&self, key: &ObjectKey) {
         self.memory.lock().remove(key);
         self.ctx.links.forget(&key.name);
         self.ctx.metrics.forget_connection(&key.name);
+        self.ctx.metrics.forget_object(KIND, key);
     }
 }
 

@@ -37,7 +37,9 @@ pub(super) async fn reconcile(
     }
     let name = pass.key().name.to_string();
     // First of all what we gave ourselves: it waits for nobody's hand.
-    templates::take_back_all(&name, ctx).await?;
+    if templates::can_be_given(&ctx.settings.controllers) {
+        templates::take_back_all(&name, ctx).await?;
+    }
     let children = children(ctx, &name);
     if !children.is_empty() {
         let some: Vec<_> = children.iter().take(NAMED).cloned().collect();

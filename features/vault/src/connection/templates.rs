@@ -2,14 +2,37 @@
 
 use std::collections::BTreeSet;
 
-use api::vault::{PolicyKind, Template, VaultConnection, names as words};
+use api::vault::{PolicyKind, Template, VaultConnection, conditions, names as words};
 use engine::{ApiError, Cache, Kind, Note, Pass, Stored};
-use kernel::ObjectKey;
+use kernel::{ObjectKey, find};
 use kube::Resource;
 use serde_json::{Value, json};
 
+use crate::controllers::{Controllers, Part};
 use crate::ctx::Ctx;
 use crate::tenancy::selects;
+
+/// Whether the controllers run that look after what templates give. Without them nobody may write it.
+pub(super) fn can_be_given(controllers: &Controllers) -> bool {
+    controllers.has(Part::Policy) && controllers.has(Part::Role)
+}
+
+/// What to tell of templates whose controllers do not run: once for each edit of the connection.
+pub(super) fn left_out(connection: &VaultConnection) -> Option<Note> {
+    let tenancy = connection.spec.tenancy.as_ref();
+    let has_templates = tenancy.is_some_and(|tenancy| !tenancy.templates.is_empty());
+    let status = connection.status.as_ref();
+    let ready = status.and_then(|status| find(&status.conditions, conditions::READY));
+    let is_reported = ready.is_some_and(|ready| {
+        ready.status == "True" && ready.observed_generation == connection.metadata.generation
+    });
+    (has_templates && !is_reported).then(|| {
+        Note::warning(
+            "TemplatesLeftOut",
+            "templates need the controllers policy and role; add them to --vault-controllers",
+        )
+    })
+}
 
 /// Makes every picked namespace have what the templates say, and no other. Answers with whom it
 /// could not: a namesake that is not ours is left alone.
@@ -160,4 +183,58 @@ fn role(connection: &VaultConnection, template: &Template, key: &ObjectKey) -> V
         }
     }
     json!({ "metadata": metadata(connection, template, key), "spec": spec })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case::all("policy,role", true)]
+    #[case::without_policies("role,kv,discovery", false)]
+    #[case::without_roles("policy", false)]
+    fn templates_need_both_controllers(#[case] chosen: &str, #[case] expected: bool) {
+        let controllers = Controllers::parse(chosen).unwrap();
+        assert_eq!(can_be_given(&controllers), expected);
+    }
+
+    fn connection(templates: Value, ready: Value) -> VaultConnection {
+        serde_json::from_value(json!({
+            "metadata": {"name": "c", "generation": 2},
+            "spec": {
+                "address": "https://vault",
+                "auth": {"kubernetes": {"role": "r"}},
+                "tenancy": {"templates": templates},
+            },
+            "status": {"conditions": ready},
+        }))
+        .unwrap()
+    }
+
+    fn ready(status: &str, generation: i64) -> Value {
+        json!([{
+            "type": "Ready", "status": status, "reason": "x", "message": "",
+            "observedGeneration": generation, "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }])
+    }
+
+    fn one() -> Value {
+        json!([{"name": "t", "namespaceSelector": {}, "rules": [], "serviceAccounts": []}])
+    }
+
+    #[rstest]
+    #[case::at_first(one(), json!([]), true)]
+    #[case::after_an_outage(one(), ready("False", 2), true)]
+    #[case::after_an_edit(one(), ready("True", 1), true)]
+    #[case::told_already(one(), ready("True", 2), false)]
+    #[case::without_templates(json!([]), json!([]), false)]
+    fn templates_that_are_left_out_are_told_once(
+        #[case] templates: Value,
+        #[case] ready: Value,
+        #[case] told: bool,
+    ) {
+        assert_eq!(left_out(&connection(templates, ready)).is_some(), told);
+    }
 }

@@ -12,8 +12,9 @@ use vault_client::{AuthMount, Health};
 use crate::cleanup;
 use crate::ctx::Ctx;
 use crate::links::Dependent;
-use crate::names;
+use crate::names::{self, Naming};
 use crate::place::Place;
+use crate::realm::Realm;
 use crate::sync::{Declared, Kept};
 
 /// Between a cluster role's name and the namespace that a part of it is for.
@@ -48,49 +49,12 @@ impl Claimant for VaultClusterRole {
     }
 }
 
-/// A Vault, and a namespace in it, from the root.
-#[derive(Debug, Clone)]
-struct Realm {
-    address: String,
-    /// As it last answered; none if it did not yet.
-    health: Option<Health>,
-    namespace: String,
-}
-
-impl Realm {
-    fn new(connection: &VaultConnection, health: Option<Health>, own: Option<&str>) -> Self {
-        let parts = [connection.spec.vault_namespace.as_deref(), own];
-        let parts = parts
-            .into_iter()
-            .flatten()
-            .map(|part| part.trim_matches('/'));
-        let parts: Vec<&str> = parts.filter(|part| !part.is_empty()).collect();
-        Self {
-            address: connection.spec.address.trim_end_matches('/').to_owned(),
-            health,
-            namespace: parts.join("/"),
-        }
-    }
-
-    /// Whether both may be the same: what an object has must never pass for nobody's. Two addresses
-    /// can lead to one Vault, which says so by its ID once it has answered.
-    fn may_be(&self, other: &Self) -> bool {
-        let is_one = match (&self.health, &other.health) {
-            (Some(here), Some(there)) => {
-                here.cluster_id.is_some() && here.cluster_id == there.cluster_id
-            }
-            (None, _) | (_, None) => true,
-        };
-        self.namespace == other.namespace && (self.address == other.address || is_one)
-    }
-}
-
 /// A connection, as far as names depend on it.
 #[derive(Debug)]
 struct Way {
     connection: VaultConnection,
     health: Option<Health>,
-    identity: String,
+    naming: Naming,
     role_mount: Option<AuthMount>,
 }
 
@@ -131,7 +95,7 @@ impl Claims {
         let way = Way {
             connection: connection.clone(),
             health,
-            identity,
+            naming: Naming::new(connection, identity),
             role_mount: role_mount.map(|at| at.mount),
         };
         let name = connection.metadata.name.clone().unwrap_or_default();
@@ -141,6 +105,7 @@ impl Claims {
     /// Takes in an object. One that is being deleted still has what it has.
     pub(super) fn add<K: Claimant>(&mut self, object: &K) {
         let terms = object.terms();
+        // What an object has must never pass for nobody's: doubt counts as yes.
         let is_here = |connection: Option<&str>| {
             let way = self.ways.get(connection.unwrap_or(terms.connection));
             way.is_some_and(|way| {
@@ -214,7 +179,7 @@ impl Claims {
         let way = self.ways.get(object.terms().connection)?;
         let meta = object.meta();
         let own = meta.name.as_deref().unwrap_or_default();
-        let derived = || names::derived(&way.identity, meta.namespace.as_deref(), own);
+        let derived = || way.naming.derived(meta.namespace.as_deref(), own);
         let name = object.external_name().map_or_else(derived, str::to_owned);
         match K::DEPENDENT {
             Dependent::Policy | Dependent::ClusterPolicy => Some(Place::Policy { name }),

@@ -125,7 +125,7 @@ fn is_ours(marker: &Marker, us: &Us) -> Option<bool> {
 /// Searches every connection when it is first up, and hourly.
 pub(crate) fn start_orphans(ctx: &Arc<Ctx>, deck: &Deck) {
     let ctx = ctx.clone();
-    deck.task(move || {
+    deck.task("orphans", move || {
         let ctx = ctx.clone();
         async move { watch(&ctx).await }
     });

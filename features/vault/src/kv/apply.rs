@@ -9,7 +9,7 @@ use kernel::Reason;
 use super::gather::{self, Ground};
 use super::marker;
 use super::path::KvPath;
-use super::plan::{Step, World};
+use super::plan::{self, Step, World};
 use crate::owner::{self, Ownership};
 use crate::sync::{Error, Stop};
 
@@ -24,12 +24,15 @@ pub(super) enum Settled {
     Doubtful,
 }
 
+/// Carries out `step`. Notes in `refused` that Vault refused an announced write: that closes the
+/// intent, however the pass ends.
 pub(super) async fn apply(
     seed: &VaultKVSecret,
     step: Step,
     world: &World,
     ground: &Ground<'_>,
     pass: &mut Pass,
+    refused: &mut bool,
 ) -> Result<Settled, Stop> {
     let asked = pass.object().annotation(words::RESTORE_MANAGED_MARKERS);
     if asked.is_some() {
@@ -67,10 +70,17 @@ pub(super) async fn apply(
         }
         Step::Write { cas, kind } => {
             announce(seed, kind, world, ground, pass).await?;
-            let version = write(seed, cas, world, ground, pass).await?;
-            mark(world, ground, pass).await?;
-            let owner = Some(today(ground));
-            Ok(Settled::Ours { version, owner })
+            match write(seed, cas, ground, pass).await? {
+                Written::Version(version) => {
+                    mark(world, ground, pass).await?;
+                    let owner = Some(today(ground));
+                    Ok(Settled::Ours { version, owner })
+                }
+                Written::Refused(error) => {
+                    *refused = true;
+                    after_refusal(seed, error, kind, world, ground, pass).await
+                }
+            }
         }
     }
 }
@@ -126,14 +136,21 @@ async fn announce(
     }
 }
 
-/// Writes the values if nobody was faster, and answers the version they are.
+/// How a write was answered.
+enum Written {
+    /// The values are this version.
+    Version(u64),
+    /// Vault did not write them.
+    Refused(vault_client::Error),
+}
+
+/// Writes the values if nobody was faster.
 async fn write(
     seed: &VaultKVSecret,
     cas: u64,
-    world: &World,
     ground: &Ground<'_>,
     pass: &mut Pass,
-) -> Result<u64, Stop> {
+) -> Result<Written, Stop> {
     let KvPath { mount, path } = &ground.at;
     let values = gather::values(seed);
     kill_point("kv-before-write");
@@ -141,18 +158,47 @@ async fn write(
     let written = pass.outside(Box::pin(call)).await;
     kill_point("kv-after-write");
     match written {
-        Ok(version) => Ok(version),
+        Ok(version) => Ok(Written::Version(version)),
         // Who may create but not update is refused, too, when somebody was faster.
         Err(
-            error @ (vault_client::Error::Denied { .. } | vault_client::Error::CheckAndSet { .. }),
-        ) => {
-            let metadata = gather::metadata(ground, pass).await?;
-            if gather::live(metadata.as_ref(), ground.now) == world.live {
-                return Err(ground.stop(error));
-            }
-            Err(Stop::Again) // left untouched; the next pass finds out whose it is
-        }
+            error @ (vault_client::Error::Denied { .. }
+            | vault_client::Error::CheckAndSet { .. }
+            | vault_client::Error::Invalid { .. }),
+        ) => Ok(Written::Refused(error)),
         Err(error) => Err(ground.stop(error)),
+    }
+}
+
+/// Reads who was faster. If nobody was, the refusal is the error.
+async fn after_refusal(
+    seed: &VaultKVSecret,
+    error: vault_client::Error,
+    kind: IntentKind,
+    world: &World,
+    ground: &Ground<'_>,
+    pass: &mut Pass,
+) -> Result<Settled, Stop> {
+    let metadata = gather::metadata(ground, pass).await?;
+    let live = gather::live(metadata.as_ref(), ground.now);
+    let custom = metadata.map(|metadata| metadata.custom_metadata);
+    let owner = gather::owner(seed, ground, &custom.unwrap_or_default());
+    match plan::plan(&world.after_refusal(kind, live, owner)) {
+        Step::Keep {
+            seeded: Some(version),
+            owner: _,
+        } => Ok(Settled::Ours {
+            version,
+            owner: None,
+        }),
+        Step::Keep {
+            seeded: None,
+            owner,
+        } => Ok(Settled::Theirs { owner }),
+        Step::Refuse { .. }
+        | Step::Write { .. }
+        | Step::Claim { .. }
+        | Step::Doubt
+        | Step::Gone { .. } => Err(ground.stop(error)),
     }
 }
 

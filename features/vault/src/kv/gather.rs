@@ -1,6 +1,8 @@
 //! What a pass over a seed must know, read once.
 
 use std::collections::BTreeMap;
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use api::vault::{
@@ -19,7 +21,7 @@ use super::{KIND, marker};
 use crate::ctx::Ctx;
 use crate::language::text::Header;
 use crate::links::Dependent;
-use crate::owner::{self, Recorded};
+use crate::owner::{self, Ownership, Recorded};
 use crate::sync::{Error, Stop, connected, doubts_connection};
 use crate::tenancy::{Guard, Namespace};
 
@@ -33,11 +35,22 @@ pub(super) struct Ground<'a> {
     connection: VaultConnection,
     pub(super) at: KvPath,
     pub(super) vault: Client,
+    /// The server's version.
+    version: String,
     pub(super) header: Header,
     pub(super) now: Timestamp,
 }
 
 impl Ground<'_> {
+    /// All that the server's answer to the write of `seed` hangs on, as a number.
+    pub(super) fn question(&self, seed: &VaultKVSecret) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.version.hash(&mut hasher);
+        self.connection.metadata.generation.hash(&mut hasher);
+        seed.metadata.generation.hash(&mut hasher);
+        hasher.finish()
+    }
+
     /// What Vault answers to a call.
     pub(super) async fn answer<T>(
         &self,
@@ -76,7 +89,7 @@ pub(super) fn ground<'a>(
         ))
     })?;
     let connection_name = &*seed.spec.connection_ref;
-    let (connection, vault, _) = connected(ctx, connection_name, Dependent::Seed, pass)?;
+    let (connection, vault, health) = connected(ctx, connection_name, Dependent::Seed, pass)?;
     Ok(Ground {
         ctx,
         connection_name,
@@ -84,6 +97,7 @@ pub(super) fn ground<'a>(
         header: ctx.header(&connection, KIND, pass.key()),
         now: ctx.now(),
         vault,
+        version: health.version,
         connection,
     })
 }
@@ -181,20 +195,30 @@ fn judged(
     custom: &BTreeMap<String, String>,
 ) -> World {
     let status = status(seed);
+    World {
+        live,
+        owner: owner(seed, ground, custom),
+        announced: announced(status.sync.intent.as_ref(), &ground.at),
+        recorded: recorded_version(&status),
+        values: Values::Unasked,
+        reseed: seed.spec.reseed_deleted == Some(true),
+    }
+}
+
+/// Whose it is by its marker.
+pub(super) fn owner(
+    seed: &VaultKVSecret,
+    ground: &Ground<'_>,
+    custom: &BTreeMap<String, String>,
+) -> Ownership {
+    let status = status(seed);
     let binding = status.sync.binding.as_ref();
     // A record is no marker: what lost its marker is not ours any more.
     let recorded = Recorded {
         owner: binding.and_then(|binding| binding.owner.as_deref()),
         name: None,
     };
-    World {
-        live,
-        owner: owner::judge(marker::found(custom).as_ref(), &ground.header, recorded),
-        announced: announced(status.sync.intent.as_ref(), &ground.at),
-        recorded: recorded_version(&status),
-        values: Values::Unasked,
-        reseed: seed.spec.reseed_deleted == Some(true),
-    }
+    owner::judge(marker::found(custom).as_ref(), &ground.header, recorded)
 }
 
 /// The version on record as ours.

@@ -19,10 +19,11 @@ use std::sync::Arc;
 use api::vault::{SyncStatus, VaultKVSecret, VaultKVSecretStatus};
 use engine::{Pass, Reconcile};
 use kernel::{ObjectKey, Progress};
+use tracing::Instrument;
 
 use crate::ctx::Ctx;
 use crate::links::Dependent;
-use crate::sync::{Error, Kept, Stop};
+use crate::sync::{Error, Kept, Stop, or_outage};
 pub(crate) use marker::found as marker;
 pub(crate) use outlook::outlook;
 pub(crate) use path::KvPath;
@@ -61,10 +62,12 @@ impl Reconcile for Seeds {
             return Ok(Progress::done());
         }
         let began = ctx.deck.clock.elapsed();
+        let span = ctx.log_span(&seed.spec.connection_ref);
+        pass.describe(&span);
         let progress = if seed.metadata.deletion_timestamp.is_some() {
-            removal::reconcile(seed, ctx, pass).await
+            removal::reconcile(seed, ctx, pass).instrument(span).await
         } else {
-            reconcile(seed, ctx, pass).await
+            reconcile(seed, ctx, pass).instrument(span).await
         };
         let took = ctx.deck.clock.elapsed().saturating_sub(began);
         let well = matches!(progress, Ok(Progress::Done { .. } | Progress::Again));
@@ -74,6 +77,7 @@ impl Reconcile for Seeds {
 
     fn gone(&self, key: &ObjectKey) {
         self.ctx.links.leave((Dependent::Seed, key));
+        self.ctx.refusals.forget(Dependent::Seed, key);
         self.ctx.metrics.forget_object(KIND, key);
     }
 }
@@ -81,7 +85,11 @@ impl Reconcile for Seeds {
 /// Makes sure that something stands at the seed's path, or makes the object say why not.
 async fn reconcile(seed: &VaultKVSecret, ctx: &Ctx, pass: &mut Pass) -> Result<Progress, Error> {
     let mut told = Told::default();
-    let ended = attempt(seed, ctx, pass, &mut told).await;
+    let mut ended = attempt(seed, ctx, pass, &mut told).await;
+    if let Err(stop) = ended {
+        let connection = &seed.spec.connection_ref;
+        ended = Err(or_outage(stop, connection, Dependent::Seed, ctx, pass).await);
+    }
     // Every way out of `attempt` meets here: one status patch, sent only if it differs.
     status::write(seed, ctx, pass, &told, ended).await
 }
@@ -96,6 +104,10 @@ async fn attempt(
     let ground = gather::ground(seed, ctx, pass)?;
     gather::allowed(seed, &ground, pass)?;
 
+    // What the server found wrong, it would find wrong again.
+    let asked = ground.question(seed);
+    ctx.refusals.check(Dependent::Seed, pass, asked)?;
+
     // Reads Vault: metadata, and values only where nothing else tells whose they are.
     let world = gather::world(seed, &ground, pass).await?;
 
@@ -107,6 +119,15 @@ async fn attempt(
     }
 
     // Writes, in that order.
-    told.settled = Some(apply::apply(seed, step, &world, &ground, pass).await?);
-    Ok(())
+    let refused = &mut told.refused;
+    let settled = apply::apply(seed, step, &world, &ground, pass, refused).await;
+    let ended = settled.map(|settled| told.settled = Some(settled));
+    if told.refused || ended.is_ok() {
+        ctx.refusals
+            .note(Dependent::Seed, pass.key(), asked, &ended);
+    }
+    ended
 }
+
+#[cfg(test)]
+mod tests;

@@ -74,6 +74,25 @@ impl World {
     }
 }
 
+impl World {
+    /// What is known once Vault has refused a write of this kind and shows `live` with this owner.
+    /// Nothing there is ours by that write, even if it has the same values. A refused create also
+    /// ends an older record: what it was about was gone before.
+    pub(super) fn after_refusal(&self, kind: IntentKind, live: Live, owner: Ownership) -> Self {
+        Self {
+            live,
+            owner,
+            announced: None,
+            recorded: match kind {
+                IntentKind::Create => None,
+                IntentKind::Correct => self.recorded,
+            },
+            values: Values::Unasked,
+            reseed: self.reseed,
+        }
+    }
+}
+
 /// One effect, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {

@@ -9,7 +9,8 @@ use super::path::KvPath;
 use super::plan::{self, End};
 use crate::cleanup::{self, Leftover};
 use crate::ctx::Ctx;
-use crate::sync::{Error, Held, Stop, hold};
+use crate::links::Dependent;
+use crate::sync::{Error, Held, Stop, hold, or_outage};
 
 pub(super) async fn reconcile(
     seed: &VaultKVSecret,
@@ -35,10 +36,14 @@ pub(super) async fn reconcile(
     }
     match remove(seed, ctx, pass).await {
         Ok(end) => release(pass, told(seed, &end)).await,
-        Err(stop) => match hold(seed, status, stop, ctx, pass).await? {
-            Held::Waits(progress) => Ok(progress),
-            Held::IsOver => hand_over(seed, ctx, pass).await,
-        },
+        Err(stop) => {
+            let connection = &seed.spec.connection_ref;
+            let stop = or_outage(stop, connection, Dependent::Seed, ctx, pass).await;
+            match hold(seed, connection, status, stop, ctx, pass).await? {
+                Held::Waits(progress) => Ok(progress),
+                Held::IsOver => hand_over(seed, ctx, pass).await,
+            }
+        }
     }
 }
 

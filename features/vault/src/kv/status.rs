@@ -19,6 +19,8 @@ use crate::sync::{Error, Stop, dry_run, is_silent, stamp, stopped};
 pub(super) struct Told {
     pub(super) plan: Option<String>,
     pub(super) settled: Option<Settled>,
+    /// Vault refused the write that was announced: there is nothing to find out about it.
+    pub(super) refused: bool,
 }
 
 pub(super) async fn write(
@@ -28,10 +30,13 @@ pub(super) async fn write(
     told: &Told,
     ended: Result<(), Stop>,
 ) -> Result<Progress, Error> {
+    let before = gather::status(seed);
     if pass.has_written() || is_silent(&ended) {
+        if let Some(closed) = without_refused_intent(&before, told.refused) {
+            pass.write_status(&closed).await?;
+        }
         return ended.map_or_else(Stop::progress, |()| Ok(Progress::Again));
     }
-    let before = gather::status(seed);
     let now = ctx.now();
     let mut after = before.clone();
     let mut set = Conditions::new(&before.sync.conditions, seed.metadata.generation, now);
@@ -51,7 +56,7 @@ pub(super) async fn write(
         }
         (None, Err(stop)) => {
             let failed = stopped(&mut after.sync, stop, &mut set, now, pass);
-            not_synced(stop, &after, &mut set);
+            not_synced(stop, told.refused, &mut after, &mut set);
             failed
         }
     };
@@ -66,6 +71,21 @@ pub(super) async fn write(
         pass.write_status(&after).await?;
     }
     ended.map_or_else(Stop::progress, |()| Ok(Progress::done()))
+}
+
+/// The status to write even when a pass reports nothing else: an intent that stayed open would let a
+/// later pass take equal values of somebody else for its own.
+fn without_refused_intent(
+    before: &VaultKVSecretStatus,
+    refused: bool,
+) -> Option<VaultKVSecretStatus> {
+    let is_open = refused && before.sync.intent.is_some();
+    is_open.then(|| {
+        let mut closed = before.clone();
+        closed.sync.intent = None;
+        closed.sync.phase = Some(Phase::Pending);
+        closed
+    })
 }
 
 /// Records what stands at the path, and says whose it is.
@@ -153,7 +173,10 @@ fn seeded(path: &str, settled: &Settled) -> Reason {
 }
 
 /// What `stopped` leaves open: it tells what others recorded by a hash, and seeds have none.
-fn not_synced(stop: &Stop, status: &VaultKVSecretStatus, set: &mut Conditions) {
+fn not_synced(stop: &Stop, refused: bool, status: &mut VaultKVSecretStatus, set: &mut Conditions) {
+    if refused {
+        status.sync.intent = None;
+    }
     let message = status.sync.message.clone().unwrap_or_default();
     set.no(conditions::SYNCED, &Reason::new(reasons::FAILED, message));
     if let Stop::Blocked { reason } = stop

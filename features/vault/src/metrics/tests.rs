@@ -24,7 +24,7 @@ fn app() -> ObjectKey {
 }
 
 fn everything_happens_to(metrics: &Metrics, key: &ObjectKey) {
-    for kind in [KIND, "VaultRole"] {
+    for kind in [KIND, "VaultRole", "VaultConnection"] {
         metrics.reconciled(kind, key, true, Duration::from_millis(20));
         metrics.reconciled(kind, key, false, Duration::from_secs(3));
     }
@@ -48,7 +48,7 @@ fn everything_happens_to_connection(metrics: &Metrics, connection: &str) {
     let observer = metrics.observer(connection);
     observer.logged_in();
     observer.called("login", "success");
-    observer.called("read-policy", "not_found");
+    observer.called("policy_read", "failure");
 }
 
 #[rstest]
@@ -69,7 +69,9 @@ fn everything_happens_to_connection(metrics: &Metrics, connection: &str) {
 #[case("cleanup_queue_size 7")]
 #[case(r#"cleanup_retries_total{resource_type="role",result="failure"} 1"#)]
 #[case(r#"reconcile_total{resource="VaultRole",status="success"} 1"#)]
-#[case(r#"vault_operations_total{operation="read-policy",status="not_found"} 1"#)]
+#[case(r#"reconcile_total{resource="VaultConnection",status="failure"} 1"#)]
+#[case(r#"reconcile_duration_seconds_count{kind="VaultConnection",result="success",resource="VaultConnection"} 1"#)]
+#[case(r#"vault_operations_total{operation="policy_read",status="failure"} 1"#)]
 #[case(r#"reconcile_duration_seconds_count{kind="VaultPolicy",result="success",resource="VaultPolicy"} 1"#)]
 #[case(r#"discovery_scans_total{connection="c",result="failure",status="failure"} 1"#)]
 #[case(r#"connection_logins_total{connection="c"} 1"#)]
@@ -94,6 +96,7 @@ fn an_object_takes_its_series_along() {
     everything_happens_to(&metrics, &app());
     metrics.forget_object(KIND, &app());
     metrics.forget_object("VaultRole", &app());
+    metrics.forget_object("VaultConnection", &app());
 
     let samples = samples(&engine);
     let left: Vec<_> = samples

@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::ctx::Ctx;
 use crate::links::Dependent;
-use crate::names;
+use crate::names::{self, Naming};
 use crate::place::Place;
 use crate::sync::{Applied, Declared, Desired, Ground, Kept, Record, Stop, Terms};
 use crate::tenancy::own_boundary;
@@ -79,7 +79,7 @@ impl Declared for VaultPolicy {
         connection: &VaultConnection,
         key: &ObjectKey,
     ) -> Option<Place> {
-        Some(place(&self.spec.policy, &ctx.identity(connection), key))
+        unannounced(&self.spec.policy, ctx, connection, key)
     }
 
     fn is_needed(ctx: &Ctx, place: &Place) -> Vec<String> {
@@ -136,7 +136,7 @@ impl Declared for VaultClusterPolicy {
         connection: &VaultConnection,
         key: &ObjectKey,
     ) -> Option<Place> {
-        Some(place(&self.spec.policy, &ctx.identity(connection), key))
+        unannounced(&self.spec.policy, ctx, connection, key)
     }
 
     fn is_needed(ctx: &Ctx, place: &Place) -> Vec<String> {
@@ -159,13 +159,28 @@ fn terms(spec: &PolicySpec) -> Terms<'_> {
         conflict: spec.conflict_policy,
         deletion: spec.deletion_policy,
         drift: spec.drift_mode,
+        external_name: spec.external_name.as_deref(),
         vault_namespace: spec.vault_namespace.as_deref(),
     }
 }
 
+/// Where a crash may have left a policy that no status records. Nothing is written to reserved names.
+fn unannounced(
+    spec: &PolicySpec,
+    ctx: &Ctx,
+    connection: &VaultConnection,
+    key: &ObjectKey,
+) -> Option<Place> {
+    let naming = ctx.naming(connection);
+    let place = place(spec, &naming, key);
+    let is_external = spec.external_name.is_some();
+    let is_refused = !is_external && naming.refuses(&place, &connection.spec.auth);
+    (!is_refused).then_some(place)
+}
+
 /// Where the policy is to be.
-fn place(spec: &PolicySpec, identity: &str, key: &ObjectKey) -> Place {
-    let derived = || names::derived(identity, key.namespace.as_deref(), &key.name);
+fn place(spec: &PolicySpec, naming: &Naming, key: &ObjectKey) -> Place {
+    let derived = || naming.derived(key.namespace.as_deref(), &key.name);
     Place::Policy {
         name: spec.external_name.clone().unwrap_or_else(derived),
     }
@@ -197,7 +212,7 @@ fn desired(
 ) -> Result<Desired<Extra>, Stop> {
     let (wanted, rules) = wanted::wanted(spec, ground)?;
     let target = crate::sync::Target {
-        place: place(spec, &ground.identity, &ground.key),
+        place: place(spec, &ground.naming, &ground.key),
         slot: None,
         wanted,
     };
@@ -213,6 +228,7 @@ fn desired(
     Ok(Desired {
         targets: vec![target],
         lacks: None,
+        expects: None,
         spends_consent: false,
         note: None,
         extra: Extra { rules, used_by },

@@ -17,7 +17,7 @@ use kernel::{Conditions, ObjectKey, Reason};
 
 use crate::ctx::Ctx;
 use crate::links::Dependent;
-use crate::names::{self, RoleMount};
+use crate::names::{self, Naming, RoleMount};
 use crate::place::{Place, Wanted};
 use crate::sync::{Applied, Declared, Desired, Ground, Kept, Record, Stop, Target, Terms};
 use crate::tenancy;
@@ -64,7 +64,14 @@ impl Declared for VaultRole {
     fn desired(&self, ctx: &Ctx, ground: &Ground) -> Result<Desired<Extra>, Stop> {
         let family = family(&self.spec.role, ground)?;
         let admitted = subjects::of_namespace(&self.spec, family.family, &ground.key)?;
-        desired(&self.spec.role, &family, admitted, ctx, ground)
+        desired(
+            &self.spec.role,
+            self.status.as_ref(),
+            &family,
+            admitted,
+            ctx,
+            ground,
+        )
     }
 
     fn tell(
@@ -114,7 +121,14 @@ impl Declared for VaultClusterRole {
         let family = family(&self.spec.role, ground)?;
         let recorded = told::recorded_pairs(&self.status());
         let admitted = subjects::of_cluster(&self.spec, family.family, &recorded, ctx, ground)?;
-        desired(&self.spec.role, &family, admitted, ctx, ground)
+        desired(
+            &self.spec.role,
+            self.status.as_ref(),
+            &family,
+            admitted,
+            ctx,
+            ground,
+        )
     }
 
     fn tell(
@@ -150,6 +164,7 @@ fn terms(spec: &RoleSpec) -> Terms<'_> {
         conflict: spec.conflict_policy,
         deletion: spec.deletion_policy,
         drift: spec.drift_mode,
+        external_name: spec.external_name.as_deref(),
         vault_namespace: spec.vault_namespace.as_deref(),
     }
 }
@@ -182,6 +197,7 @@ fn family(spec: &RoleSpec, ground: &Ground) -> Result<RoleMount, Stop> {
 
 fn desired(
     spec: &RoleSpec,
+    status: Option<&RoleStatus>,
     mount: &RoleMount,
     admitted: Admitted,
     ctx: &Ctx,
@@ -194,7 +210,7 @@ fn desired(
         })?;
     }
     let resolved = policies::resolve(spec, ctx, ground);
-    let name = base_name(spec, &ground.identity, &ground.key);
+    let name = base_name(spec, &ground.naming, &ground.key);
     let jwt = ground.connection.spec.auth.jwt.as_ref();
     let target = |slot: Option<&str>, subjects: &payload::Subjects| {
         let payload = payload::payload(&payload::Wanted {
@@ -223,6 +239,7 @@ fn desired(
     Ok(Desired {
         targets: base.chain(split).collect(),
         lacks: resolved.lacks(),
+        expects: resolved.expects(status),
         spends_consent: admitted.spends_consent,
         note: admitted.overridden.then(|| {
             Note::warning(
@@ -235,7 +252,7 @@ fn desired(
 }
 
 /// The name of the role, or of what its parts are called after.
-fn base_name(spec: &RoleSpec, identity: &str, key: &ObjectKey) -> String {
-    let derived = || names::derived(identity, key.namespace.as_deref(), &key.name);
+fn base_name(spec: &RoleSpec, naming: &Naming, key: &ObjectKey) -> String {
+    let derived = || naming.derived(key.namespace.as_deref(), &key.name);
     spec.external_name.clone().unwrap_or_else(derived)
 }

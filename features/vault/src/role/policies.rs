@@ -1,14 +1,16 @@
 //! What the references of a role stand for in Vault.
 
 use api::vault::{
-    NamespaceChoice, PolicyBinding, PolicyKind, PolicyReference, PolicyStatus, RoleSpec, reasons,
+    NamespaceChoice, PolicyBinding, PolicyKind, PolicyReference, PolicyStatus, RoleSpec,
+    RoleStatus, VaultConnection, reasons,
 };
 use kernel::{ObjectKey, Reason};
 use serde::Deserialize;
 
 use crate::ctx::{Ctx, named};
 use crate::place::Place;
-use crate::sync::Ground;
+use crate::realm::Realm;
+use crate::sync::{Ground, Neighbour};
 
 /// What became of a role's references.
 #[derive(Debug, Default)]
@@ -18,6 +20,10 @@ pub(crate) struct Resolved {
     pub(crate) bindings: Vec<PolicyBinding>,
     /// What is missing: a reason for the condition and what to do.
     pub(crate) missing: Vec<(&'static str, String)>,
+    /// A policy exists, and its first pass is still to come.
+    is_coming: bool,
+    /// Policies that do not exist, as statuses name them.
+    absent: Vec<String>,
 }
 
 impl Resolved {
@@ -31,6 +37,23 @@ impl Resolved {
             reasons::POLICY_NOT_IN_VAULT
         };
         (!said.is_empty()).then(|| Reason::new(reason, said.join("; ")))
+    }
+
+    /// What the role of this status had better wait for before it is written.
+    pub(super) fn expects(&self, status: Option<&RoleStatus>) -> Option<Neighbour> {
+        let bindings = status.map(|status| &*status.policy_bindings);
+        let was_bound = |absent: &String| {
+            let mut bindings = bindings.unwrap_or_default().iter();
+            bindings.any(|one| one.resolved == Some(true) && one.k8s_ref.as_ref() == Some(absent))
+        };
+        let is_written = status.is_some_and(|status| status.sync.binding.is_some());
+        if self.is_coming && !is_written {
+            Some(Neighbour::Coming)
+        } else if self.absent.iter().any(was_bound) {
+            Some(Neighbour::Leaving)
+        } else {
+            None
+        }
     }
 }
 
@@ -57,7 +80,15 @@ pub(super) fn resolve(spec: &RoleSpec, ctx: &Ctx, ground: &Ground) -> Resolved {
         let own = ground.key.namespace.as_deref();
         let namespace = reference.namespace.as_deref().or(own);
         let shown = named(reference.kind, namespace, &reference.name);
-        let found = find(reference, namespace, &shown, spec, ctx, ground);
+        let found = find(
+            reference,
+            namespace,
+            &shown,
+            spec,
+            ctx,
+            ground,
+            &mut resolved,
+        );
         let path = found.as_ref().ok().map(|name| {
             let name = name.clone();
             Place::Policy { name }.to_string()
@@ -82,6 +113,7 @@ fn find(
     spec: &RoleSpec,
     ctx: &Ctx,
     ground: &Ground,
+    resolved: &mut Resolved,
 ) -> Result<String, (&'static str, String)> {
     let (cache, key) = match reference.kind {
         PolicyKind::External => {
@@ -99,6 +131,9 @@ fn find(
     };
     let missing = |why: &str| (reasons::POLICY_NOT_IN_VAULT, format!("{shown} {why}"));
     let held = cache.store().get(&key);
+    if held.is_none() {
+        resolved.absent.push(shown.to_owned());
+    }
     let held = held.ok_or_else(|| missing("does not exist; make it, or remove the reference"))?;
     let policy: Policy = held
         .parse(&cache.key().kind)
@@ -113,7 +148,10 @@ fn find(
         ));
     }
     granted(reference, policy.spec.bindable_from.as_ref(), ground)?;
-    let name = policy.status.vault_name.filter(|name| !name.is_empty());
+    let status = policy.status;
+    let name = status.vault_name.filter(|name| !name.is_empty());
+    resolved.is_coming |=
+        name.is_none() && status.sync.conditions.is_empty() && !held.is_deleting();
     name.ok_or_else(|| missing("is not in Vault yet; its own conditions say why"))
 }
 
@@ -129,16 +167,60 @@ fn granted(
     judged.map_err(|refusal| (reasons::REFERENCE_NOT_GRANTED, refusal.to_string()))
 }
 
-/// Whether a policy is where the role is: the same address, and the same namespace in it.
+/// Whether a policy is where the role is: the same address, and the same namespace in it. What a role
+/// grants must not depend on whether a server has answered yet, so cluster IDs do not count.
 fn is_same_vault(policy: &Spec, role: &RoleSpec, ctx: &Ctx, ground: &Ground) -> bool {
-    let same_namespace = policy.vault_namespace == role.vault_namespace;
+    let here = Realm::new(&ground.connection, None, role.vault_namespace.as_deref());
+    let leads_here = |connection: &VaultConnection| {
+        let there = Realm::new(connection, None, policy.vault_namespace.as_deref());
+        there.is(&here)
+    };
     if policy.connection_ref == ground.connection_name {
-        return same_namespace;
+        return leads_here(&ground.connection);
     }
-    let here = &ground.connection.spec;
-    ctx.connection(&policy.connection_ref).is_some_and(|there| {
-        same_namespace
-            && there.spec.address.trim_end_matches('/') == here.address.trim_end_matches('/')
-            && there.spec.vault_namespace == here.vault_namespace
-    })
+    let connection = ctx.connection(&policy.connection_ref);
+    connection.as_ref().is_some_and(leads_here)
+}
+
+#[cfg(test)]
+mod tests {
+    use api::vault::Binding;
+    use rstest::rstest;
+
+    use super::*;
+
+    /// A role that bound `VaultPolicy/a/p`, or that was not written yet.
+    fn status(is_written: bool) -> RoleStatus {
+        let mut status = RoleStatus::default();
+        if is_written {
+            status.sync.binding = Some(Binding::default());
+            status.policy_bindings = vec![PolicyBinding {
+                k8s_ref: Some("VaultPolicy/a/p".to_owned()),
+                vault_policy_path: None,
+                resolved: Some(true),
+            }];
+        }
+        status
+    }
+
+    #[rstest]
+    #[case::all_resolved(false, &[], false, None)]
+    #[case::new_role_and_new_policy(true, &[], false, Some(Neighbour::Coming))]
+    #[case::an_edit_waits_for_no_new_policy(true, &[], true, None)]
+    #[case::new_role_without_its_policy(false, &["VaultPolicy/a/p"], false, None)]
+    #[case::bound_policy_has_gone(false, &["VaultPolicy/a/p"], true, Some(Neighbour::Leaving))]
+    #[case::another_never_was(false, &["VaultPolicy/a/q"], true, None)]
+    fn a_role_waits_for_a_policy_that_is_about_to_change(
+        #[case] is_coming: bool,
+        #[case] absent: &[&str],
+        #[case] is_written: bool,
+        #[case] expected: Option<Neighbour>,
+    ) {
+        let resolved = Resolved {
+            is_coming,
+            absent: absent.iter().map(|name| (*name).to_owned()).collect(),
+            ..Resolved::default()
+        };
+        assert_eq!(resolved.expects(Some(&status(is_written))), expected);
+    }
 }

@@ -38,6 +38,7 @@ fn without_flags_the_predecessors_defaults_hold() {
             namespace: None,
             name: "2bf9394e.platform.io".into(),
         }),
+        controllers: Controllers::all(),
     };
     assert_eq!(settings(&[]), Ok(expected));
 }
@@ -115,6 +116,7 @@ fn the_predecessors_lease_can_be_elsewhere(
 #[case::zero("--vault-cleanup-retry=0s", "above zero")]
 #[case::deadline("--vault-deletion-deadline=Never", "or never")]
 #[case::lease("--vault-legacy-lease=a/b/c", "--vault-legacy-lease: ")]
+#[case::controller("--vault-controllers=roles", "there is no \"roles\"")]
 #[case::namespace("--watch-namespaces=a,Team_B", "\"Team_B\" cannot be a namespace")]
 fn what_cannot_be_used_is_refused_with_what_to_write(#[case] flag: &str, #[case] hint: &str) {
     let Usage(why) = settings(&[flag]).unwrap_err();

@@ -2,12 +2,15 @@
 
 use std::time::Duration;
 
-use api::vault::{Intent, IntentKind, Phase, PreviousName, conditions, names as words, reasons};
+use api::vault::{
+    Intent, IntentKind, Phase, PreviousName, SyncStatus, conditions, names as words, reasons,
+};
 use engine::{Note, Pass, Recorded};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::Reason;
 
-use super::gather::{Ground, Target};
+use super::error::is_outage;
+use super::gather::{Ground, Target, in_own_namespace};
 use super::moves;
 use super::plan::{Cause, Step};
 use super::{Declared, Desired, Error, Kept, Record, Stop};
@@ -24,8 +27,10 @@ pub(crate) struct Applied {
     pub(crate) records: Vec<Record>,
     /// Something was written.
     pub(crate) wrote: bool,
-    /// Something is still to be written, by the next pass.
-    pub(crate) more: bool,
+    /// What the next pass writes. It is announced together with the record of this one.
+    pub(crate) next: Option<Intent>,
+    /// The path of a write that Vault refused: it had no effect that could be found later.
+    pub(crate) refused: Option<String>,
     /// Drift that is only reported.
     pub(crate) drift: Vec<String>,
     /// Drift that was corrected, on a consent that is spent.
@@ -69,9 +74,6 @@ pub(super) async fn apply<K: Declared>(
     let status = object.status();
     let (records, elsewhere) = split(K::records(&status), ctx, ground);
     leave_first(object, desired, (&records, &elsewhere), ground, ctx, pass).await?;
-    if desired.spends_consent {
-        announce_drop::<K>(&status, &records, ground, pass).await?;
-    }
     // What an open intent makes ours is on record before another intent takes its place.
     let is_recorded = |target: &Target| records.iter().any(|one| one.place.is(&target.place));
     let owes_record = plan
@@ -100,29 +102,40 @@ pub(super) async fn apply<K: Declared>(
                 stop.get_or_insert_with(|| unsupported(&target.place, &fields));
             }
             Step::Write { cause, lost } => {
-                let to_record = applied.wrote || owes_record;
-                match announce::<K>(&status, target, cause, ground, pass, to_record).await? {
-                    Announced::Later => applied.more = true,
-                    Announced::Yes => {
-                        write(target, ground, pass).await?;
-                        applied.wrote = true;
-                        applied.corrected |= cause == Cause::Correct;
-                        applied.records.push(written(target, ground));
-                        verify(target, ground, pass).await?;
-                        note(cause, &lost, target, &K::kind(&()), ctx, pass, applied);
+                if let Some(intent) = intent(target, cause, ground) {
+                    let to_record = applied.wrote || owes_record;
+                    let open = announce::<K>(&status, intent, ground, to_record, ctx, pass).await?;
+                    if let Announced::Later(intent) = open {
+                        applied.next.get_or_insert(intent);
+                        continue;
                     }
                 }
+                write(target, ground, pass, applied).await?;
+                applied.wrote = true;
+                applied.corrected |= cause == Cause::Correct;
+                applied.records.push(written(target, ground));
+                verify(target, ground, pass).await?;
+                note(cause, &lost, target, &K::kind(&()), ctx, pass, applied);
             }
         }
     }
     if applied.wrote {
         applied.notes.extend(desired.note.clone());
     }
+    if applied.next.is_some() {
+        return Ok(()); // the rest first; then what stops it is reported
+    }
     if let Some(stop) = stop {
         return Err(stop);
     }
-    if applied.more {
-        return Ok(()); // the next pass announces and writes the rest
+    // Last of all: its intent would take the place of that of a create.
+    if let Some(intent) = drop_intent(desired, &records, ground) {
+        let to_record = applied.wrote || owes_record;
+        let open = announce::<K>(&status, intent, ground, to_record, ctx, pass).await?;
+        if let Announced::Later(intent) = open {
+            applied.next = Some(intent);
+            return Ok(());
+        }
     }
     leave_behind(
         object,
@@ -148,16 +161,8 @@ pub(super) async fn apply<K: Declared>(
 
 /// Tells what we remember of this Vault from what we remember of another.
 fn split(records: Vec<Record>, ctx: &Ctx, ground: &Ground) -> (Vec<Record>, Vec<Record>) {
-    records.into_iter().partition(|record| {
-        let Some(name) = record.connection.as_deref() else {
-            return true;
-        };
-        name == ground.connection_name
-            || ctx.connection(name).is_some_and(|other| {
-                other.spec.address == ground.connection.spec.address
-                    && other.spec.vault_namespace == ground.connection.spec.vault_namespace
-            })
-    })
+    let is_here = |record: &Record| ground.is_its_vault(record.connection.as_deref(), ctx);
+    records.into_iter().partition(is_here)
 }
 
 /// Whether an intent is one of a correction.
@@ -180,78 +185,76 @@ fn written(target: &Target, ground: &Ground) -> Record {
 enum Announced {
     /// Go on.
     Yes,
-    /// Something else is not recorded yet; this write waits for the next pass.
-    Later,
+    /// Something else is not recorded yet: this is announced together with that.
+    Later(Intent),
 }
 
-/// Records the intent of a write that could not be recognised after a crash, or that uses up a
-/// consent: the first write of a role, and a correction.
-async fn announce<K: Declared>(
-    status: &K::Status,
-    target: &Target,
-    cause: Cause,
-    ground: &Ground,
-    pass: &mut Pass,
-    to_record: bool,
-) -> Result<Announced, Stop> {
+/// The intent of a write that could not be recognised after a crash, or that uses up a consent: the
+/// first write of a role, and a correction.
+fn intent(target: &Target, cause: Cause, ground: &Ground) -> Option<Intent> {
     let kind = match (cause, &target.wanted) {
         (Cause::Create, Wanted::Role(_)) => IntentKind::Create,
         (Cause::Correct, _) => IntentKind::Correct,
         (
             Cause::Create | Cause::Edit | Cause::Overwrite | Cause::Adopt | Cause::Transfer,
             Wanted::Policy { .. } | Wanted::Role(_),
-        ) => return Ok(Announced::Yes),
+        ) => return None,
     };
-    let intent = Intent {
+    Some(Intent {
         vault_path: Some(target.place.to_string()),
         kind: Some(kind),
         canonical_hash: Some(target.wanted.hash()),
         at: Some(Time(ground.now)),
-    };
-    let open = ground.intent.as_ref().is_some_and(|open| {
-        (&open.vault_path, open.kind, &open.canonical_hash)
-            == (&intent.vault_path, intent.kind, &intent.canonical_hash)
-    });
-    if open {
-        return Ok(Announced::Yes);
-    }
-    if to_record {
-        return Ok(Announced::Later);
-    }
-    let mut status = status.clone();
-    let sync = status.sync_mut();
-    sync.phase = Some(Phase::Syncing);
-    sync.intent = Some(intent);
-    match pass.write_intent(&status).await.map_err(Error::from)? {
-        Recorded::Now => Err(Stop::Again),
-        Recorded::Already => Ok(Announced::Yes),
-    }
+    })
 }
 
-/// Records that the role at the base name goes, on a consent that this uses up.
-async fn announce_drop<K: Declared>(
-    status: &K::Status,
-    records: &[Record],
-    ground: &Ground,
-    pass: &mut Pass,
-) -> Result<(), Stop> {
+/// The intent to delete the role at the base name, if it goes only because somebody consented.
+fn drop_intent<E>(desired: &Desired<E>, records: &[Record], ground: &Ground) -> Option<Intent> {
     let base = records.iter().find(|record| record.slot.is_none());
-    let Some(base) = base.filter(|_| !spent(ground.intent.as_ref())) else {
-        return Ok(());
-    };
-    let mut status = status.clone();
-    let sync = status.sync_mut();
-    sync.phase = Some(Phase::Syncing);
-    sync.intent = Some(Intent {
+    let base = base.filter(|_| desired.spends_consent)?;
+    Some(Intent {
         vault_path: Some(base.place.to_string()),
         kind: Some(IntentKind::Correct),
         canonical_hash: None,
         at: Some(Time(ground.now)),
+    })
+}
+
+/// Records `intent` before its effect, unless it is on record.
+async fn announce<K: Declared>(
+    status: &K::Status,
+    intent: Intent,
+    ground: &Ground,
+    to_record: bool,
+    ctx: &Ctx,
+    pass: &mut Pass,
+) -> Result<Announced, Stop> {
+    let is_open = ground.intent.as_ref().is_some_and(|open| {
+        (&open.vault_path, open.kind, &open.canonical_hash)
+            == (&intent.vault_path, intent.kind, &intent.canonical_hash)
     });
-    match pass.write_intent(&status).await.map_err(Error::from)? {
-        Recorded::Now => Err(Stop::Again),
-        Recorded::Already => Ok(()),
+    if is_open {
+        return Ok(Announced::Yes);
     }
+    if to_record {
+        ctx.announcements.saved(K::DEPENDENT, pass, &intent);
+        return Ok(Announced::Later(intent));
+    }
+    let mut status = status.clone();
+    announced(status.sync_mut(), intent.clone());
+    match pass.write_intent(&status).await.map_err(Error::from)? {
+        Recorded::Now => {
+            ctx.announcements.saved(K::DEPENDENT, pass, &intent);
+            Err(Stop::Again)
+        }
+        Recorded::Already => Ok(Announced::Yes),
+    }
+}
+
+/// Puts an intent into a status.
+pub(super) fn announced(sync: &mut SyncStatus, intent: Intent) {
+    sync.phase = Some(Phase::Syncing);
+    sync.intent = Some(intent);
 }
 
 /// An object with several places that moves notes all of them as earlier ones before it writes the
@@ -272,7 +275,10 @@ async fn leave_first<K: Declared>(
     let mut status = object.status();
     let until = ground.now + grace(object, ground, ctx);
     let previous = &status.sync().previous_names;
-    let kept = moves::kept(previous, records, &targets, &ground.connection_name, until);
+    // Places that it moves back to stay recorded until they are its current ones again.
+    let is_here = |name: Option<&str>| ground.is_its_vault(name, ctx);
+    let connection = &ground.connection_name;
+    let kept = moves::kept(previous, records, &[], connection, is_here, until);
     K::forget_places(&mut status);
     status.sync_mut().previous_names = kept;
     match pass.write_intent(&status).await.map_err(Error::from)? {
@@ -281,9 +287,19 @@ async fn leave_first<K: Declared>(
     }
 }
 
-async fn write(target: &Target, ground: &Ground, pass: &mut Pass) -> Result<(), Stop> {
+async fn write(
+    target: &Target,
+    ground: &Ground,
+    pass: &mut Pass,
+    applied: &mut Applied,
+) -> Result<(), Stop> {
+    use vault_client::Error as E;
     let write = place::write(&ground.vault, &target.place, &target.wanted);
-    Ok(pass.outside(write).await.map_err(Error::from)?)
+    let written = pass.outside(write).await;
+    if let Err(E::Denied { .. } | E::Invalid { .. } | E::NotFound { .. }) = &written {
+        applied.refused = Some(target.place.to_string());
+    }
+    Ok(written.map_err(Error::from)?)
 }
 
 /// For a role, one look whether the server took all of it.
@@ -389,15 +405,8 @@ async fn leave_behind<K: Declared>(
     let targets: Vec<&Target> = desired.targets.iter().collect();
     let left = moves::left(records, elsewhere, &targets);
     for record in &left.dropped {
-        remove(
-            object,
-            &record.place,
-            record.owner.as_deref(),
-            ground,
-            pass,
-            applied,
-        )
-        .await?;
+        let owner = record.owner.as_deref();
+        remove(&record.place, owner, ground, pass, applied).await?;
     }
     let until = ground.now + grace(object, ground, ctx);
     let kept = moves::kept(
@@ -405,11 +414,13 @@ async fn leave_behind<K: Declared>(
         &left.moved,
         &targets,
         &ground.connection_name,
+        |name| ground.is_its_vault(name, ctx),
         until,
     );
     let mut still = Vec::new();
     for mut entry in kept {
-        if keep_up(object, &mut entry, &targets, ground, ctx, pass, applied).await? {
+        let kept = keep_up(object, &mut entry, &targets, ground, ctx, pass, applied);
+        if Box::pin(kept).await? {
             still.push(entry);
         }
     }
@@ -425,8 +436,7 @@ fn grace<K: Declared>(object: &K, ground: &Ground, ctx: &Ctx) -> Duration {
     told.map_or_else(|| object.grace(ctx), api::vault::Duration::as_std)
 }
 
-/// Looks after one earlier place: what is written goes there too; when its time is over and nobody
-/// needs it, it goes. Answers whether it stays.
+/// Looks after one earlier place, over the connection it was written over. Answers whether it stays.
 async fn keep_up<K: Declared>(
     object: &K,
     entry: &mut PreviousName,
@@ -439,56 +449,67 @@ async fn keep_up<K: Declared>(
     let Some(place) = entry.vault_path.as_deref().and_then(Place::parse) else {
         return Ok(false);
     };
-    let connection = entry
-        .connection
-        .as_deref()
-        .unwrap_or(&ground.connection_name);
-    if ctx.connection(connection).is_none() {
-        let leftover = Leftover::of(object, entry, &place, connection);
+    let name = entry.connection.as_ref();
+    let name = name.unwrap_or(&ground.connection_name).clone();
+    if name == ground.connection_name {
+        return update_or_remove::<K>(entry, &place, targets, ground, ctx, pass, applied).await;
+    }
+    let Some(connection) = ctx.connection(&name) else {
+        let leftover = Leftover::of(object, entry, &place, &name);
         cleanup::keep(ctx, &leftover).await.map_err(Error::from)?;
         applied.notes.push(Note::warning(
             "StaleVaultNameQueued",
-            format!("{place} is removed when VaultConnection {connection} is there again"),
+            format!("{place} is removed when VaultConnection {name} is there again"),
         ));
         return Ok(false);
-    }
-    let vault = if connection == ground.connection_name {
-        ground.vault.clone()
-    } else {
-        match ctx.links.vault(connection, (K::DEPENDENT, pass.key())) {
-            Ok((vault, _)) => vault,
-            Err(_) => return Ok(true), // woken when it is up
-        }
     };
-    let over = entry
-        .until
-        .as_ref()
-        .is_none_or(|until| until.0 <= ground.now);
-    let needed = K::is_needed(ctx, &place);
+    let Ok((vault, _)) = ctx.links.vault(&name, (K::DEPENDENT, pass.key())) else {
+        return Ok(true); // woken when it is up
+    };
+    // It has answered, so it is certain now whether it leads to the Vault at hand.
+    if moves::is_current(entry, targets, |name| ground.is_its_vault(name, ctx)) {
+        return Ok(false);
+    }
+    let there = Ground {
+        vault: in_own_namespace(&vault, &connection, object.terms().vault_namespace),
+        ..ground.clone()
+    };
+    match update_or_remove::<K>(entry, &place, targets, &there, ctx, pass, applied).await {
+        // That connection is away, and not the object's own.
+        Err(stop) if is_outage(&stop) => {
+            ctx.wait_for(&name, (K::DEPENDENT, pass.key()));
+            Ok(true)
+        }
+        ended => ended,
+    }
+}
+
+/// What is written goes to an earlier place, too; when its time is over and nobody needs it, it goes.
+/// Answers whether it stays.
+async fn update_or_remove<K: Declared>(
+    entry: &mut PreviousName,
+    place: &Place,
+    targets: &[&Target],
+    there: &Ground,
+    ctx: &Ctx,
+    pass: &mut Pass,
+    applied: &mut Applied,
+) -> Result<bool, Stop> {
+    let until = entry.until.as_ref();
+    let over = until.is_none_or(|until| until.0 <= there.now);
+    let needed = K::is_needed(ctx, place);
     if over && needed.is_empty() {
-        let there = Ground {
-            vault,
-            ..ground.clone()
-        };
-        remove(
-            object,
-            &place,
-            entry.owner.as_deref(),
-            &there,
-            pass,
-            applied,
-        )
-        .await?;
+        remove(place, entry.owner.as_deref(), there, pass, applied).await?;
         return Ok(false);
     }
     if over {
         applied.not_rebound.extend(needed);
     }
-    let slot = slot_of(&place);
+    let slot = slot_of(place);
     let Some(target) = targets.iter().find(|target| slot_of(&target.place) == slot) else {
         return Ok(true);
     };
-    let found = pass.outside(place::read(&vault, &place)).await;
+    let found = pass.outside(place::read(&there.vault, place)).await;
     let Some(found) = found.map_err(Error::from)? else {
         return Ok(true);
     };
@@ -496,13 +517,13 @@ async fn keep_up<K: Declared>(
         owner: entry.owner.as_deref(),
         name: Some(place.name()),
     };
-    let ours = owner::judge(found.marker().as_ref(), &ground.header, recorded) == Ownership::Ours;
+    let ours = owner::judge(found.marker().as_ref(), &there.header, recorded) == Ownership::Ours;
     let mut marker = found.marker();
     if ours && found.hash() != Some(target.wanted.hash()) {
-        let write = pass.outside(place::write(&vault, &place, &target.wanted));
+        let write = pass.outside(place::write(&there.vault, place, &target.wanted));
         write.await.map_err(Error::from)?;
         applied.wrote = true;
-        marker = Some(owner::marker(&ground.header));
+        marker = Some(owner::marker(&there.header));
     }
     // It carries today's marker now, which another connection would not know for ours.
     if let Some(marker) = marker.filter(|_| ours) {
@@ -520,8 +541,7 @@ fn slot_of(place: &Place) -> Option<&str> {
 }
 
 /// Deletes what is at `place` if it is ours; says so if it is not.
-pub(super) async fn remove<K: Declared>(
-    _object: &K,
+async fn remove(
     place: &Place,
     owner: Option<&str>,
     ground: &Ground,
@@ -580,3 +600,6 @@ pub(super) fn rename_pending(applied: &Applied) -> Option<(&'static str, Reason)
     };
     Some((conditions::RENAME_PENDING, reason))
 }
+
+#[cfg(test)]
+mod tests;

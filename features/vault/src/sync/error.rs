@@ -3,8 +3,12 @@
 use std::time::Duration;
 
 use api::vault::reasons;
-use engine::{ApiError, Classified};
+use engine::{ApiError, Classified, Pass};
 use kernel::{Class, Reason};
+use vault_client::Health;
+
+use crate::ctx::Ctx;
+use crate::links::Dependent;
 
 /// How often a sealed Vault is looked at.
 const SEALED: Duration = Duration::from_secs(10);
@@ -31,27 +35,30 @@ impl Classified for Error {
     }
 }
 
-/// Whether a reason is the connection's and not the object's.
-pub(crate) fn is_about_connection(reason: &str) -> bool {
-    [
+/// What a dependent reports while its connection cannot be used.
+///
+/// The text is the same whoever noticed the outage and whatever it looked like, so that each dependent
+/// writes its status once. The details are in the connection's status.
+pub(crate) fn connection_not_ready() -> Reason {
+    Reason::new(
         reasons::CONNECTION_NOT_READY,
-        reasons::VAULT_SEALED,
-        reasons::VAULT_NOT_INITIALIZED,
-    ]
-    .contains(&reason)
+        "the VaultConnection is not ready; its status says why",
+    )
 }
 
 /// Whether an error says that the connection is not what its object says: its own pass should look.
 pub(crate) fn doubts_connection(error: &vault_client::Error) -> bool {
-    use vault_client::Error as E;
-    matches!(
-        error,
-        E::Unreachable { .. }
-            | E::Sealed { .. }
-            | E::Uninitialised { .. }
-            | E::AuthFailed { .. }
-            | E::Credentials { .. }
-    )
+    reason(error) == Some(reasons::CONNECTION_NOT_READY)
+}
+
+/// Whether a pass stopped because a connection cannot be used.
+pub(super) fn is_outage(stop: &Stop) -> bool {
+    match stop {
+        Stop::Blocked { reason } | Stop::Waiting { reason, .. } => {
+            reason.code == reasons::CONNECTION_NOT_READY
+        }
+        Stop::Again | Stop::Failed(_) => false,
+    }
 }
 
 impl From<Error> for Stop {
@@ -64,29 +71,59 @@ impl From<Error> for Stop {
             return Self::waiting(Reason::new(THROTTLED, said), after);
         }
         match reason(&error) {
+            Some(reasons::CONNECTION_NOT_READY) if error.class() == Class::Sealed => {
+                Self::waiting(connection_not_ready(), SEALED)
+            }
+            Some(reasons::CONNECTION_NOT_READY) => Self::blocked(connection_not_ready()),
             Some(reasons::VALIDATION_FAILED) => {
                 Self::blocked(Reason::new(reasons::VALIDATION_FAILED, said))
-            }
-            Some(reasons::CONNECTION_NOT_READY) => {
-                Self::blocked(Reason::new(reasons::CONNECTION_NOT_READY, said))
-            }
-            Some(code @ (reasons::VAULT_SEALED | reasons::VAULT_NOT_INITIALIZED)) => {
-                Self::waiting(Reason::new(code, said), SEALED)
             }
             Some(_) | None => Self::Failed(error.into()),
         }
     }
 }
 
+/// Why a pass of `kind` over `connection` really stopped. A call without an answer may be the first
+/// sign of an outage: Vault's health tells, so that the outage is not reported twice.
+pub(crate) async fn or_outage(
+    stop: Stop,
+    connection: &str,
+    kind: Dependent,
+    ctx: &Ctx,
+    pass: &mut Pass,
+) -> Stop {
+    let client = ctx.links.client(connection);
+    let Some(client) = client.filter(|_| is_unanswered(&stop)) else {
+        return stop;
+    };
+    let is_known_down = ctx.links.health(connection).is_none();
+    if is_known_down || is_away(pass.outside(client.health()).await) {
+        ctx.wait_for(connection, (kind, pass.key()));
+        return Stop::blocked(connection_not_ready());
+    }
+    stop
+}
+
+fn is_unanswered(stop: &Stop) -> bool {
+    use vault_client::Error as E;
+    matches!(stop, Stop::Failed(Error::Vault(E::NoAnswer { .. })))
+}
+
+/// Whether a look at the health of Vault shows that nobody can use it.
+fn is_away(health: Result<Health, vault_client::Error>) -> bool {
+    let usable = health.and_then(|health| health.usable(""));
+    usable.is_err_and(|error| doubts_connection(&error))
+}
+
 /// The reason a dependent gives; none where its status stays as it is.
 pub(crate) fn reason(error: &vault_client::Error) -> Option<&'static str> {
     use vault_client::Error as E;
     Some(match error {
-        E::Unreachable { .. } | E::AuthFailed { .. } | E::Credentials { .. } => {
-            reasons::CONNECTION_NOT_READY
-        }
-        E::Sealed { .. } => reasons::VAULT_SEALED,
-        E::Uninitialised { .. } => reasons::VAULT_NOT_INITIALIZED,
+        E::Unreachable { .. }
+        | E::Sealed { .. }
+        | E::Uninitialised { .. }
+        | E::AuthFailed { .. }
+        | E::Credentials { .. } => reasons::CONNECTION_NOT_READY,
         E::Denied { .. } => reasons::VAULT_PERMISSION_DENIED,
         E::Invalid { .. } | E::Redirect { .. } | E::Settings { .. } => reasons::VALIDATION_FAILED,
         E::NoAnswer { .. }
@@ -97,4 +134,68 @@ pub(crate) fn reason(error: &vault_client::Error) -> Option<&'static str> {
         | E::Failed { .. } => reasons::FAILED,
         E::Throttled { .. } | E::Deposed(_) | E::Ended { .. } => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use vault_client::{Error as E, ServerState};
+
+    use super::*;
+
+    const ADDRESS: &str = "https://vault";
+
+    fn unreachable(reason: &str) -> E {
+        E::Unreachable {
+            address: ADDRESS.to_owned(),
+            reason: reason.to_owned(),
+        }
+    }
+
+    #[rstest]
+    #[case::the_first_call(unreachable("connection refused"))]
+    #[case::the_breaker(unreachable("connection refused; it is asked again in a while"))]
+    #[case::a_sealed_vault(E::Sealed { address: ADDRESS.to_owned() })]
+    #[case::a_new_vault(E::Uninitialised { address: ADDRESS.to_owned() })]
+    #[case::a_refused_login(E::AuthFailed { login: "login".to_owned(), message: "no".to_owned() })]
+    fn whatever_notices_an_outage_says_the_same(#[case] error: E) {
+        assert!(doubts_connection(&error));
+        let stop = Stop::from(Error::from(error));
+        assert!(is_outage(&stop));
+        let (Stop::Waiting { reason, .. } | Stop::Blocked { reason }) = stop else {
+            panic!("an outage is no surprise");
+        };
+        // Who finds the connection down without a call says this, too.
+        assert_eq!(reason, connection_not_ready());
+    }
+
+    fn answered(state: ServerState) -> Health {
+        Health {
+            state,
+            version: String::new(),
+            enterprise: None,
+            cluster_id: None,
+        }
+    }
+
+    #[rstest]
+    #[case::nobody_answers(Err(unreachable("timed out")), true)]
+    #[case::sealed(Ok(answered(ServerState::Sealed)), true)]
+    #[case::a_standby_without_a_leader(Ok(answered(ServerState::StandbyCutOff)), true)]
+    #[case::well(Ok(answered(ServerState::Active)), false)]
+    #[case::busy(Err(E::Throttled { call: String::new(), retry_after: None }), false)]
+    fn health_tells_an_outage_from_a_lost_answer(
+        #[case] health: Result<Health, E>,
+        #[case] away: bool,
+    ) {
+        assert_eq!(is_away(health), away);
+    }
+
+    #[rstest]
+    #[case::lost(E::NoAnswer { call: String::new(), address: ADDRESS.to_owned(), reason: String::new() }, true)]
+    #[case::refused(E::Denied { call: String::new(), message: String::new() }, false)]
+    #[case::broken(E::Failed { call: String::new(), status: 502, message: String::new() }, false)]
+    fn health_is_asked_for_when_no_answer_came(#[case] error: E, #[case] asked: bool) {
+        assert_eq!(is_unanswered(&Stop::from(Error::from(error))), asked);
+    }
 }

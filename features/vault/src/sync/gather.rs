@@ -6,20 +6,23 @@ use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use api::vault::{
-    ConflictPolicy, DriftMode, Intent, SyncStatus, VaultConnection, conditions, names as words,
-    reasons,
+    ConflictPolicy, DriftMode, Intent, IntentKind, SyncStatus, VaultConnection, conditions,
+    names as words, reasons,
 };
 use engine::Pass;
 use jiff::Timestamp;
 use kernel::{ObjectKey, Reason, find};
 use vault_client::{Client, Health};
 
+use super::moves::Recorded;
 use super::status::STARTING;
-use super::{Declared, Desired, Error, Kept, Stop};
+use super::{Declared, Desired, Error, Kept, Stop, connection_not_ready};
 use crate::ctx::Ctx;
 use crate::language::text::Header;
 use crate::links::{Dependent, TurnedAway};
+use crate::names::Naming;
 use crate::place::{self, Found, Place, Wanted};
+use crate::realm::namespace;
 use crate::tenancy;
 
 /// Nobody is woken later than this for a connection's first pass.
@@ -42,7 +45,7 @@ pub(crate) struct Ground {
     /// The server's version.
     pub(crate) version: String,
     pub(crate) header: Header,
-    pub(crate) identity: String,
+    pub(crate) naming: Naming,
     pub(crate) mode: DriftMode,
     pub(crate) dry_run: bool,
     /// Consent to one destructive write.
@@ -92,19 +95,13 @@ pub(crate) fn connected(
             ),
             RECHECK,
         )),
-        Err(TurnedAway::Down(reason)) => {
+        Err(TurnedAway::Down) => {
             let wait = ctx.links.turn_to_tell(name, (who, pass.key()));
             if let Some(wait) = wait.filter(|_| !pass.is_asked_for()) {
                 let message = format!("many say that VaultConnection {name} is not ready");
                 return Err(Stop::waiting(Reason::new(STARTING, message), wait));
             }
-            Err(Stop::blocked(Reason::new(
-                reasons::CONNECTION_NOT_READY,
-                format!(
-                    "VaultConnection {name} is not ready ({}): {}",
-                    reason.code, reason.message
-                ),
-            )))
+            Err(Stop::blocked(connection_not_ready()))
         }
     }
 }
@@ -142,7 +139,7 @@ pub(super) fn ground<K: Declared>(object: &K, ctx: &Ctx, pass: &Pass) -> Result<
         vault,
         version: health.version,
         header: ctx.header(&connection, &K::kind(&()), pass.key()),
-        identity: ctx.identity(&connection),
+        naming: ctx.naming(&connection),
         mode: terms
             .drift
             .or_else(|| defaults.map(|defaults| defaults.drift_mode))
@@ -166,6 +163,27 @@ pub(super) fn ground<K: Declared>(object: &K, ctx: &Ctx, pass: &Pass) -> Result<
 }
 
 impl Ground {
+    /// Whether what was recorded with the connection `recorded` is in the Vault at hand.
+    pub(super) fn is_its_vault(&self, recorded: Option<&str>, ctx: &Ctx) -> bool {
+        let Some(name) = recorded.filter(|name| *name != self.connection_name) else {
+            return true;
+        };
+        // The object's own namespace cannot change.
+        let here = ctx.realm(&self.connection, None);
+        let recorded = ctx.connection(name);
+        recorded.is_some_and(|recorded| ctx.realm(&recorded, None).is(&here))
+    }
+
+    /// What the object's status remembers of the Vault at hand.
+    pub(super) fn recorded<K: Declared>(&self, object: &K, ctx: &Ctx) -> Recorded {
+        let status = object.status();
+        let mut records = K::records(&status);
+        records.retain(|record| self.is_its_vault(record.connection.as_deref(), ctx));
+        let mut previous = status.sync().previous_names.clone();
+        previous.retain(|entry| self.is_its_vault(entry.connection.as_deref(), ctx));
+        Recorded { records, previous }
+    }
+
     /// All that the server's answer to `targets` hangs on, as a number.
     pub(super) fn question(&self, targets: &[Target]) -> u64 {
         let mut hasher = DefaultHasher::new();
@@ -200,16 +218,10 @@ pub(super) fn in_own_namespace(
 ) -> Client {
     match own {
         None => vault.clone(),
-        Some(own) => vault.in_namespace(&child(connection.spec.vault_namespace.as_deref(), own)),
-    }
-}
-
-/// The namespace `below` a parent, from the root.
-fn child(parent: Option<&str>, below: &str) -> String {
-    let below = below.trim_matches('/');
-    match parent.map(|parent| parent.trim_matches('/')) {
-        None | Some("") => below.to_owned(),
-        Some(parent) => format!("{parent}/{below}"),
+        Some(own) => {
+            let whole = namespace(connection.spec.vault_namespace.as_deref(), Some(own));
+            vault.in_namespace(&whole.unwrap_or_default())
+        }
     }
 }
 
@@ -219,37 +231,144 @@ fn is_unobserved(sync: &SyncStatus, generation: Option<i64>) -> bool {
     seen != generation
 }
 
+/// What a pass need not read.
+#[derive(Default, Clone, Copy)]
+pub(super) struct Skip<'a> {
+    /// What is on record was read or written a short while ago.
+    pub(super) is_fresh: bool,
+    /// The path at which nothing was found right before its create was announced.
+    pub(super) missing: Option<&'a str>,
+    /// The pass writes. It announces one create at most: what is to be created after that is read by
+    /// later passes.
+    pub(super) writes: bool,
+}
+
+/// Whether the announced create of a role is one of several: those on record were made just before.
+pub(super) fn is_being_made(targets: &[Target], recorded: &Recorded, sync: &SyncStatus) -> bool {
+    let create = sync.intent.as_ref();
+    let create = create.filter(|intent| intent.kind == Some(IntentKind::Create));
+    let path = create.and_then(|intent| intent.vault_path.as_deref());
+    let is_it = |target: &Target| {
+        path == Some(&*target.place.to_string()) && recorded.current(&target.place).is_none()
+    };
+    // Drift that is reported is looked at in every pass, or the report would end.
+    sync.drift_detected != Some(true) && targets.iter().any(is_it)
+}
+
 /// What Vault holds at each target, in their order. What needs no look has none: in mode `ignore`,
-/// or when the last look `is_fresh`, what was written last is taken to be there.
-pub(super) async fn found<K: Declared>(
-    object: &K,
-    desired: &Desired<K::Extra>,
+/// or when the last look is fresh, what was written last is taken to be there.
+///
+/// A role of n parts is made in n + 1 passes. Each reads one part that is not announced yet, and none
+/// that is on record.
+pub(super) async fn found<E>(
+    desired: &Desired<E>,
+    recorded: &Recorded,
     ground: &Ground,
-    is_fresh: bool,
+    skip: Skip<'_>,
     pass: &mut Pass,
 ) -> Result<Vec<Seen>, Stop> {
-    let records = K::records(&object.status());
+    let open = ground.intent.as_ref();
+    let open = open.and_then(|intent| intent.vault_path.as_deref());
     let mut found = Vec::new();
+    let mut has_create = false;
     for target in &desired.targets {
-        let record = records.iter().find(|record| record.place.is(&target.place));
+        let record = recorded.current(&target.place);
         let hash = record.and_then(|record| record.hash.as_ref());
-        let needs_no_look = is_fresh || ground.mode == DriftMode::Ignore;
-        if needs_no_look && hash == Some(&target.wanted.hash()) {
+        let path = target.place.to_string();
+        if record.is_none() && skip.missing == Some(&*path) {
+            found.push(Seen::Asked(None));
+            continue;
+        }
+        let needs_no_look = skip.is_fresh || ground.mode == DriftMode::Ignore;
+        let is_as_written = needs_no_look && hash == Some(&target.wanted.hash());
+        // What is announced may have been created: only a look tells.
+        let is_later = has_create && record.is_none() && open != Some(&*path);
+        if is_as_written || is_later {
             found.push(Seen::Unasked);
             continue;
         }
         let read = pass
             .outside(place::read(&ground.vault, &target.place))
             .await;
-        found.push(Seen::Asked(read.map_err(Error::from)?));
+        let read = read.map_err(Error::from)?;
+        // What is announced is created in this pass, and then the next one is announced.
+        let is_new = record.is_none() && read.is_none() && open != Some(&*path);
+        has_create |= is_new && skip.writes;
+        found.push(Seen::Asked(read));
     }
     Ok(found)
 }
 
 /// What was seen at a place.
 pub(crate) enum Seen {
-    /// Nobody looked: what was written last is taken to be there.
+    /// Nobody looked: what was written last is taken to be there, and what was not written yet is left
+    /// to a later pass.
     Unasked,
     /// This, or nothing.
     Asked(Option<Found>),
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::language::policy::Policy;
+    use crate::sync::Record;
+
+    const PATH: &str = "auth/kubernetes/role/r";
+
+    fn target(path: &str) -> Target {
+        Target {
+            place: Place::parse(path).unwrap(),
+            slot: None,
+            wanted: Wanted::Policy {
+                text: String::new(),
+                canonical: Policy::default(),
+            },
+        }
+    }
+
+    #[rstest]
+    #[case::its_create_is_announced(IntentKind::Create, PATH, false, false, true)]
+    #[case::it_is_on_record(IntentKind::Create, PATH, true, false, false)]
+    #[case::a_correction(IntentKind::Correct, PATH, false, false, false)]
+    #[case::another_was_announced(
+        IntentKind::Create,
+        "auth/kubernetes/role/s",
+        false,
+        false,
+        false
+    )]
+    #[case::drift_is_reported(IntentKind::Create, PATH, false, true, false)]
+    fn a_role_is_being_made_until_all_is_on_record(
+        #[case] kind: IntentKind,
+        #[case] path: &str,
+        #[case] on_record: bool,
+        #[case] drift: bool,
+        #[case] expected: bool,
+    ) {
+        let record = on_record.then(|| Record {
+            place: Place::parse(PATH).unwrap(),
+            slot: None,
+            hash: None,
+            sent: None,
+            owner: None,
+            connection: None,
+        });
+        let recorded = Recorded {
+            records: record.into_iter().collect(),
+            previous: Vec::new(),
+        };
+        let sync = SyncStatus {
+            intent: Some(Intent {
+                kind: Some(kind),
+                vault_path: Some(path.to_owned()),
+                ..Intent::default()
+            }),
+            drift_detected: Some(drift),
+            ..SyncStatus::default()
+        };
+        assert_eq!(is_being_made(&[target(PATH)], &recorded, &sync), expected);
+    }
 }

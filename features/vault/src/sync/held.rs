@@ -12,7 +12,7 @@ use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::status::{STARTING, failure, stamp};
+use super::status::{failure, is_silent, stamp};
 use super::{Error, Kept, Stop};
 use crate::ctx::Ctx;
 use crate::settings::Deadline;
@@ -29,9 +29,10 @@ pub(crate) enum Held {
     IsOver,
 }
 
-/// Lets `object`, whose removal ended in `stop`, wait for as long as it may.
+/// Lets `object`, whose removal through `connection` ended in `stop`, wait for as long as it may.
 pub(crate) async fn hold<K, S>(
     object: &K,
+    connection: &str,
     before: S,
     stop: Stop,
     ctx: &Ctx,
@@ -53,34 +54,61 @@ where
         Deadline::After(limit) => Some(limit.saturating_sub(age)),
         Deadline::Never => None,
     };
-    let reason = match stop {
-        Stop::Again => return Ok(Held::Waits(Progress::Again)),
-        Stop::Waiting { reason, after } if reason.code == STARTING => {
-            return Ok(Held::Waits(Progress::Waiting { reason, after }));
-        }
-        Stop::Waiting { reason, .. } | Stop::Blocked { reason } => reason,
-        Stop::Failed(error) => failure(&error),
-    };
-    let mut after = before.clone();
-    let generation = object.meta().generation;
-    for note in say(after.sync_mut(), generation, &reason, age, now) {
-        pass.event(note);
-    }
-    if after != before {
-        stamp(after.sync_mut(), now, false, pass);
-        pass.write_status(&after).await?;
-    }
     let retry = pass.retry_in().min(ctx.settings.error_interval);
-    let after = left.map_or(retry, |left| left.min(retry));
-    Ok(Held::Waits(Progress::Waiting {
+    let Some(Wait {
         reason,
-        after: after.max(Duration::from_secs(1)),
-    }))
+        after: wait,
+        is_silent,
+    }) = wait(stop, retry)
+    else {
+        return Ok(Held::Waits(Progress::Again));
+    };
+    if !is_silent {
+        let mut after = before.clone();
+        let generation = object.meta().generation;
+        for note in say(after.sync_mut(), connection, generation, &reason, age, now) {
+            pass.event(note);
+        }
+        if after != before {
+            stamp(after.sync_mut(), now, false, pass);
+            pass.write_status(&after).await?;
+        }
+    }
+    let after = left.map_or(wait, |left| left.min(wait));
+    Ok(Held::Waits(Progress::Waiting { reason, after }))
+}
+
+/// What a removal waits for, and how long.
+#[derive(Debug, PartialEq, Eq)]
+struct Wait {
+    reason: Reason,
+    after: Duration,
+    /// Nobody is told: it passes by itself.
+    is_silent: bool,
+}
+
+/// How a removal that ended in `stop` waits; none if the next pass runs at once. What does not say
+/// when to come back is tried again after `retry`.
+fn wait(stop: Stop, retry: Duration) -> Option<Wait> {
+    let ended = Err(stop);
+    let is_silent = is_silent(&ended);
+    let (reason, after) = match ended {
+        Ok(()) | Err(Stop::Again) => return None,
+        Err(Stop::Waiting { reason, after }) if is_silent => (reason, after),
+        Err(Stop::Waiting { reason, .. } | Stop::Blocked { reason }) => (reason, retry),
+        Err(Stop::Failed(error)) => (failure(&error), retry),
+    };
+    Some(Wait {
+        reason,
+        after,
+        is_silent,
+    })
 }
 
 /// Says that the object waits, and answers what to tell of it.
 fn say(
     sync: &mut SyncStatus,
+    connection: &str,
     generation: Option<i64>,
     reason: &Reason,
     age: Duration,
@@ -89,7 +117,10 @@ fn say(
     let is_new = sync.phase != Some(Phase::Deleting);
     let was_stuck = find(&sync.conditions, conditions::DELETING)
         .is_some_and(|one| one.message.contains(STUCK_WORDS));
-    let mut message = format!("waits to be removed from Vault: {}", reason.message);
+    let mut message = format!(
+        "waits to be removed from Vault through VaultConnection {connection}: {}",
+        reason.message
+    );
     if age >= STUCK {
         message = format!("{message}; {STUCK_WORDS}");
     }
@@ -111,4 +142,57 @@ fn say(
         notes.push(Note::warning("DeletionStuck", message));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use api::vault::reasons;
+    use rstest::rstest;
+    use vault_client::Error as E;
+
+    use super::*;
+
+    const RETRY: Duration = Duration::from_secs(30);
+    const LATER: Duration = Duration::from_secs(7);
+
+    fn throttled(retry_after: Option<Duration>) -> E {
+        E::Throttled {
+            call: "DELETE x".to_owned(),
+            retry_after,
+        }
+    }
+
+    fn denied() -> E {
+        E::Denied {
+            call: "DELETE x".to_owned(),
+            message: String::new(),
+        }
+    }
+
+    fn sealed() -> E {
+        E::Sealed {
+            address: "https://vault".to_owned(),
+        }
+    }
+
+    #[rstest]
+    #[case::throttled(throttled(Some(LATER)), true, LATER)]
+    #[case::throttled_for_who_knows_how_long(throttled(None), true, RETRY)]
+    #[case::denied(denied(), false, RETRY)]
+    #[case::sealed(sealed(), false, RETRY)]
+    fn a_removal_says_what_it_waits_for_but_for_limits(
+        #[case] error: E,
+        #[case] is_silent: bool,
+        #[case] after: Duration,
+    ) {
+        let waits = wait(Error::from(error).into(), RETRY).unwrap();
+        assert_eq!((waits.is_silent, waits.after), (is_silent, after));
+    }
+
+    #[test]
+    fn a_removal_that_has_written_goes_on_at_once() {
+        assert_eq!(wait(Stop::Again, RETRY), None);
+        let reason = Reason::new(reasons::CONFLICT, "x");
+        assert!(wait(Stop::blocked(reason), RETRY).is_some());
+    }
 }

@@ -39,7 +39,7 @@ impl Looks {
     /// Takes in how a look ended; none if it did not come to its end.
     pub(super) fn note(&self, kind: Dependent, pass: &Pass, asked: u64, applied: Option<&Applied>) {
         let key = (kind, pass.key().clone());
-        let is_well = |applied: &Applied| applied.drift.is_empty() && !applied.more;
+        let is_well = |applied: &Applied| applied.drift.is_empty() && applied.next.is_none();
         if applied.is_some_and(is_well) {
             let now = pass.clock().elapsed();
             self.0.lock().insert(key, (asked, now));

@@ -3,12 +3,15 @@
 //! What differs between the kinds is in [`Declared`]; everything about places in Vault (whose they
 //! are, what was written there, moves, deletion) is here, once.
 
+mod announced;
 mod apply;
 mod error;
 mod gather;
 mod held;
 mod looks;
 mod moves;
+mod namesakes;
+mod neighbours;
 mod outlook;
 mod plan;
 mod refusals;
@@ -23,12 +26,15 @@ use kernel::{Conditions, ObjectKey, Progress, Reason};
 use kube::Resource;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use tracing::Instrument;
 
+pub(crate) use announced::Announcements;
 pub(crate) use apply::Applied;
-pub(crate) use error::{Error, Stop, doubts_connection, reason};
+pub(crate) use error::{Error, Stop, connection_not_ready, doubts_connection, or_outage, reason};
 pub(crate) use gather::{Ground, Target, connected};
 pub(crate) use held::{Held, hold};
 pub(crate) use looks::Looks;
+pub(crate) use neighbours::{Neighbour, Neighbours};
 pub(crate) use outlook::{Ahead, Outlook, outlook, own_vault};
 pub(crate) use plan::{Cause, Step};
 pub(crate) use refusals::Refusals;
@@ -45,6 +51,7 @@ pub(crate) struct Terms<'a> {
     pub(crate) conflict: ConflictPolicy,
     pub(crate) deletion: DeletionPolicy,
     pub(crate) drift: Option<DriftMode>,
+    pub(crate) external_name: Option<&'a str>,
     pub(crate) vault_namespace: Option<&'a str>,
 }
 
@@ -67,6 +74,8 @@ pub(crate) struct Desired<E> {
     pub(crate) targets: Vec<Target>,
     /// What keeps the object from being Ready though its targets are written.
     pub(crate) lacks: Option<Reason>,
+    /// A neighbour is about to change what the object wants.
+    pub(crate) expects: Option<Neighbour>,
     /// A role goes only because somebody consented; that consent is used up.
     pub(crate) spends_consent: bool,
     /// Something to tell whoever reads events, when it is written.
@@ -159,10 +168,12 @@ impl<K: Declared> Reconcile for Synced<K> {
             return Ok(Progress::done());
         }
         let began = ctx.deck.clock.elapsed();
+        let span = ctx.log_span(object.terms().connection);
+        pass.describe(&span);
         let progress = if object.meta().deletion_timestamp.is_some() {
-            removal::reconcile(object, ctx, pass).await
+            removal::reconcile(object, ctx, pass).instrument(span).await
         } else {
-            reconcile(object, ctx, pass).await
+            reconcile(object, ctx, pass).instrument(span).await
         };
         let took = ctx.deck.clock.elapsed().saturating_sub(began);
         let well = matches!(progress, Ok(Progress::Done { .. } | Progress::Again));
@@ -175,6 +186,8 @@ impl<K: Declared> Reconcile for Synced<K> {
         self.ctx.links.leave((K::DEPENDENT, key));
         self.ctx.refusals.forget(K::DEPENDENT, key);
         self.ctx.looks.forget(K::DEPENDENT, key);
+        self.ctx.announcements.forget(K::DEPENDENT, key);
+        self.ctx.neighbours.forget(K::DEPENDENT, key);
         self.ctx.metrics.forget_object(&K::kind(&()), key);
     }
 }
@@ -182,7 +195,11 @@ impl<K: Declared> Reconcile for Synced<K> {
 /// Makes Vault hold what `object` says, or makes the object say why it does not.
 async fn reconcile<K: Declared>(object: &K, ctx: &Ctx, pass: &mut Pass) -> Result<Progress, Error> {
     let mut told = Told::default();
-    let ended = attempt(object, ctx, pass, &mut told).await;
+    let mut ended = attempt(object, ctx, pass, &mut told).await;
+    if let Err(stop) = ended {
+        let connection = object.terms().connection;
+        ended = Err(or_outage(stop, connection, K::DEPENDENT, ctx, pass).await);
+    }
     // Every way out of `attempt` meets here: one status patch, sent only if it differs.
     status::write(object, ctx, pass, told, ended).await
 }
@@ -203,6 +220,27 @@ fn denied(stop: Stop, records: &[Record]) -> Stop {
     }
 }
 
+/// Stops a pass whose result would be written anew in a moment.
+fn wait_for_neighbour<K: Declared>(
+    expects: Option<Neighbour>,
+    ground: &Ground,
+    ctx: &Ctx,
+    pass: &Pass,
+) -> Result<(), Stop> {
+    let expects = expects.filter(|_| !ground.dry_run);
+    let now = pass.clock().elapsed();
+    match ctx.neighbours.wait(K::DEPENDENT, pass.key(), expects, now) {
+        Some(wait) => {
+            let reason = Reason::new(
+                status::NEIGHBOUR,
+                "a policy it refers to is about to change",
+            );
+            Err(Stop::waiting(reason, wait))
+        }
+        None => Ok(()),
+    }
+}
+
 async fn attempt<K: Declared>(
     object: &K,
     ctx: &Ctx,
@@ -218,6 +256,7 @@ async fn attempt<K: Declared>(
     let desired = object.desired(ctx, &ground);
     let desired = desired.map_err(|stop| denied(stop, &K::records(&object.status())))?;
     let desired = told.desired.insert(desired);
+    namesakes::refuse_reserved(object, &desired.targets, &ground)?;
 
     // What the server found wrong, it would find wrong again.
     let asked = ground.question(&desired.targets);
@@ -233,12 +272,26 @@ async fn attempt<K: Declared>(
 
     let carried_out = async {
         apply::prepare(&ground, pass).await?;
+        wait_for_neighbour::<K>(desired.expects, &ground, ctx, pass)?;
 
         // Reads Vault, once a place.
-        let found = gather::found(object, desired, &ground, serves.is_some(), pass).await?;
+        let recorded = ground.recorded(object, ctx);
+        let intent = ground.intent.as_ref();
+        let missing = ctx.announcements.take(K::DEPENDENT, pass, intent);
+        let writes = !ground.dry_run;
+        let status = object.status();
+        let is_being_made =
+            || writes && gather::is_being_made(&desired.targets, &recorded, status.sync());
+        let skip = gather::Skip {
+            is_fresh: serves.is_some() || is_being_made(),
+            missing: missing.as_deref(),
+            writes,
+        };
+        let found = gather::found(desired, &recorded, &ground, skip, pass).await?;
+        namesakes::refuse_second(object, &desired.targets, &found, ctx, &ground)?;
 
         // Pure.
-        let plan = plan::plan(desired, &found, &ground, &K::records(&object.status()));
+        let plan = plan::plan(desired, &found, &ground, &recorded);
         if ground.dry_run {
             told.plan = Some(plan::words(&plan));
             return Ok(());

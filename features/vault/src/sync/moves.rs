@@ -7,7 +7,40 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::{Record, Target};
+use crate::owner;
 use crate::place::Place;
+
+/// What a status remembers of the Vault at hand.
+#[derive(Debug, Default)]
+pub(super) struct Recorded {
+    /// Where the object is.
+    pub(super) records: Vec<Record>,
+    /// Where it was, and what is kept there for a while.
+    pub(super) previous: Vec<PreviousName>,
+}
+
+impl Recorded {
+    /// The record of what was last written to `place`, if the object is there.
+    pub(super) fn current(&self, place: &Place) -> Option<&Record> {
+        self.records.iter().find(|record| record.place.is(place))
+    }
+
+    /// What tells that `place` is ours. An object may move back to a place that it has left.
+    pub(super) fn owner<'a>(&'a self, place: &'a Place) -> owner::Recorded<'a> {
+        let current = self.current(place).map(|record| record.owner.as_deref());
+        let is_it = |entry: &&PreviousName| {
+            let named = entry.vault_path.as_deref().and_then(Place::parse);
+            named.is_some_and(|named| named.is(place))
+        };
+        let previous = self.previous.iter().find(is_it);
+        let previous = previous.map(|entry| entry.owner.as_deref());
+        let recorded = current.or(previous);
+        owner::Recorded {
+            owner: recorded.flatten(),
+            name: recorded.map(|_| place.name()),
+        }
+    }
+}
 
 /// Where an object was and is no longer, once its targets are true.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -37,25 +70,31 @@ pub(super) fn left(records: &[Record], elsewhere: &[Record], targets: &[&Target]
     left
 }
 
+/// Whether an entry names a place where the object is now: what is there must not go when the grace
+/// of the entry ends. `is_here` tells of a connection whether it leads to the Vault at hand.
+pub(super) fn is_current(
+    entry: &PreviousName,
+    targets: &[&Target],
+    is_here: impl Fn(Option<&str>) -> bool,
+) -> bool {
+    let place = entry.vault_path.as_deref().and_then(Place::parse);
+    let is_target = place.is_some_and(|place| targets.iter().any(|target| target.place.is(&place)));
+    is_target && is_here(entry.connection.as_deref())
+}
+
 /// The earlier places after a move: what was left is added, what was returned to is not kept apart.
 pub(super) fn kept(
     previous: &[PreviousName],
     moved: &[Record],
     targets: &[&Target],
     connection: &str,
+    is_here: impl Fn(Option<&str>) -> bool,
     until: Timestamp,
 ) -> Vec<PreviousName> {
-    let is_target = |entry: &PreviousName| {
-        let here = entry
-            .connection
-            .as_deref()
-            .is_none_or(|name| name == connection);
-        let place = entry.vault_path.as_deref().and_then(Place::parse);
-        here && place.is_some_and(|place| targets.iter().any(|target| target.place.is(&place)))
-    };
+    let is_current = |entry: &PreviousName| is_current(entry, targets, &is_here);
     let mut kept: Vec<PreviousName> = previous
         .iter()
-        .filter(|entry| !is_target(entry))
+        .filter(|entry| !is_current(entry))
         .cloned()
         .collect();
     for record in moved {
@@ -73,18 +112,19 @@ pub(super) fn kept(
         let same = |known: &PreviousName| {
             known.vault_path == entry.vault_path && known.connection == entry.connection
         };
-        if !kept.iter().any(same) {
+        if !is_current(&entry) && !kept.iter().any(same) {
             kept.push(entry);
         }
     }
     kept
 }
 
-/// How long until the first of them may go.
+/// How long until the next grace ends. What is kept past its grace waits for others: its pass comes
+/// when they change, or with the resync.
 pub(super) fn next_end(previous: &[PreviousName], now: Timestamp) -> Option<Duration> {
     let ends = previous.iter().filter_map(|entry| entry.until.as_ref());
-    let first = ends.map(|until| until.0).min()?;
-    Some(Duration::try_from(first.duration_since(now)).unwrap_or_default())
+    let next = ends.map(|until| until.0).filter(|end| *end > now).min()?;
+    Duration::try_from(next.duration_since(now)).ok()
 }
 
 #[cfg(test)]
@@ -92,6 +132,7 @@ mod tests {
     use super::*;
     use crate::language::policy::Policy;
     use crate::place::Wanted;
+    use rstest::rstest;
 
     fn place(name: &str) -> Place {
         Place::Policy {
@@ -138,18 +179,75 @@ mod tests {
     fn moving_back_swaps_the_places() {
         let until = Timestamp::UNIX_EPOCH;
         let new = target("new", None);
-        let kept_then = kept(&[], &[record("old", None)], &[&new], "c", until);
+        let here = |_: Option<&str>| true;
+        let kept_then = kept(&[], &[record("old", None)], &[&new], "c", here, until);
         assert_eq!(
             kept_then[0].vault_path.as_deref(),
             Some("sys/policies/acl/old")
         );
         let back = target("old", None);
-        let kept_now = kept(&kept_then, &[record("new", None)], &[&back], "c", until);
+        let moved = [record("new", None)];
+        let kept_now = kept(&kept_then, &moved, &[&back], "c", here, until);
         assert_eq!(kept_now.len(), 1);
         assert_eq!(
             kept_now[0].vault_path.as_deref(),
             Some("sys/policies/acl/new")
         );
+    }
+
+    // The object is at `p` over the connection `c`; `alias` leads to the same Vault, `far` does not.
+    #[rstest]
+    #[case::over_the_same_connection("c", false)]
+    #[case::over_another_to_the_same_vault("alias", false)]
+    #[case::in_another_vault("far", true)]
+    fn the_current_place_is_no_earlier_one(#[case] connection: &str, #[case] stays: bool) {
+        let is_here = |name: Option<&str>| name != Some("far");
+        let before = Record {
+            connection: Some(connection.to_owned()),
+            ..record("P", None)
+        };
+        let until = Timestamp::UNIX_EPOCH;
+        let now = target("p", None);
+        let added = kept(&[], &[before], &[&now], "c", is_here, until);
+        assert_eq!(!added.is_empty(), stays, "added");
+        let entry = PreviousName {
+            vault_path: Some(place("P").to_string()),
+            connection: Some(connection.to_owned()),
+            ..PreviousName::default()
+        };
+        let kept = kept(&[entry], &[], &[&now], "c", is_here, until);
+        assert_eq!(!kept.is_empty(), stays, "kept");
+    }
+
+    #[rstest]
+    #[case::where_it_is("new", Some("new"), Some("new-owner"))]
+    #[case::where_it_was("OLD", Some("OLD"), Some("old-owner"))]
+    #[case::where_it_never_was("other", None, None)]
+    fn a_recorded_place_is_ours_to_move_back_to(
+        #[case] name: &str,
+        #[case] recorded: Option<&str>,
+        #[case] owner: Option<&str>,
+    ) {
+        let mut current = record("new", None);
+        current.owner = Some("new-owner".to_owned());
+        let previous = PreviousName {
+            vault_path: Some(place("old").to_string()),
+            owner: Some("old-owner".to_owned()),
+            ..PreviousName::default()
+        };
+        let status = Recorded {
+            records: vec![current],
+            previous: vec![previous],
+        };
+        let place = place(name);
+        assert_eq!(
+            status.owner(&place),
+            owner::Recorded {
+                owner,
+                name: recorded
+            }
+        );
+        assert_eq!(status.current(&place).is_some(), name == "new");
     }
 
     #[test]
@@ -161,7 +259,9 @@ mod tests {
         let now = Timestamp::from_second(100).unwrap();
         let end = |entries: &[PreviousName]| next_end(entries, now).map(|end| end.as_secs());
         assert_eq!(end(&[entry(130), entry(110)]), Some(10));
-        assert_eq!(end(&[entry(50)]), Some(0));
+        assert_eq!(end(&[entry(101)]), Some(1));
+        assert_eq!(end(&[entry(50)]), None, "what waits for others has no time");
+        assert_eq!(end(&[entry(100), entry(50), entry(110)]), Some(10));
         assert_eq!(end(&[]), None);
     }
 }

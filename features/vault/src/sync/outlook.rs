@@ -7,9 +7,9 @@ use vault_client::Client;
 
 use api::vault::VaultConnection;
 
-use super::gather::{self, Seen};
+use super::gather::{self, Seen, Skip};
 use super::plan::{self, Step};
-use super::{Declared, Ground, Stop, Target};
+use super::{Declared, Ground, Stop, Target, namesakes};
 use crate::ctx::Ctx;
 use crate::language::policy::Policy;
 use crate::place::{Found, Place, Wanted};
@@ -42,9 +42,12 @@ pub(crate) async fn outlook<K: Declared>(
 ) -> Result<Outlook, Stop> {
     let ground = gather::ground(object, ctx, pass)?;
     let desired = object.desired(ctx, &ground)?;
-    let seen = gather::found(object, &desired, &ground, false, pass).await?;
+    namesakes::refuse_reserved(object, &desired.targets, &ground)?;
+    let recorded = ground.recorded(object, ctx);
+    let seen = gather::found(&desired, &recorded, &ground, Skip::default(), pass).await?;
+    namesakes::refuse_second(object, &desired.targets, &seen, ctx, &ground)?;
     let records = K::records(&object.status());
-    let steps = plan::plan(&desired, &seen, &ground, &records);
+    let steps = plan::plan(&desired, &seen, &ground, &recorded);
     let places = steps
         .into_iter()
         .zip(&seen)

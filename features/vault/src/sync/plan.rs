@@ -5,6 +5,7 @@ use std::fmt::Write;
 use api::vault::IntentKind;
 
 use super::gather::Seen;
+use super::moves::Recorded;
 use super::{Desired, Ground, Record, Target};
 use crate::drift::{self, Live, Verdict};
 use crate::owner::{self, Ownership};
@@ -68,27 +69,24 @@ pub(super) fn plan<'a, E>(
     desired: &'a Desired<E>,
     seen: &[Seen],
     ground: &Ground,
-    records: &[Record],
+    recorded: &Recorded,
 ) -> Vec<(&'a Target, Step)> {
     let steps = desired.targets.iter().zip(seen).map(|(target, seen)| {
-        let record = records.iter().find(|record| record.place.is(&target.place));
         let step = match seen {
             Seen::Unasked => Step::Leave,
-            Seen::Asked(found) => step(target, found.as_ref(), ground, record),
+            Seen::Asked(found) => step(target, found.as_ref(), ground, recorded),
         };
         (target, step)
     });
     steps.collect()
 }
 
-fn step(target: &Target, found: Option<&Found>, ground: &Ground, record: Option<&Record>) -> Step {
+fn step(target: &Target, found: Option<&Found>, ground: &Ground, recorded: &Recorded) -> Step {
+    let record = recorded.current(&target.place);
     let Some(found) = found else {
         return decide(target, None, ground, record);
     };
-    let recorded = owner::Recorded {
-        owner: record.and_then(|record| record.owner.as_deref()),
-        name: record.map(|record| record.place.name()),
-    };
+    let recorded = recorded.owner(&target.place);
     let write = |cause| Step::Write {
         cause,
         lost: found.diff(&target.wanted, LINES),

@@ -17,7 +17,7 @@ pub(crate) struct Refusals(Mutex<HashMap<(Dependent, ObjectKey), (u64, Reason)>>
 impl Refusals {
     /// Stops the pass if the server has refused the same question. Who asks for a pass by hand gets
     /// one.
-    pub(super) fn check(&self, kind: Dependent, pass: &Pass, asked: u64) -> Result<(), Stop> {
+    pub(crate) fn check(&self, kind: Dependent, pass: &Pass, asked: u64) -> Result<(), Stop> {
         if pass.object().annotation(words::RECONCILE_NOW).is_some() {
             return Ok(());
         }
@@ -29,7 +29,7 @@ impl Refusals {
     }
 
     /// Takes in how the question was answered.
-    pub(super) fn note(
+    pub(crate) fn note(
         &self,
         kind: Dependent,
         key: &ObjectKey,
@@ -47,7 +47,7 @@ impl Refusals {
     }
 
     /// The object is gone.
-    pub(super) fn forget(&self, kind: Dependent, key: &ObjectKey) {
+    pub(crate) fn forget(&self, kind: Dependent, key: &ObjectKey) {
         self.0.lock().remove(&(kind, key.clone()));
     }
 }

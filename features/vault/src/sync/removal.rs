@@ -7,7 +7,7 @@ use kernel::Progress;
 use super::apply::foreign_left;
 use super::gather::connected;
 use super::held::{Held, hold};
-use super::{Declared, Error, Kept, Stop, doubts_connection};
+use super::{Declared, Error, Kept, Stop, doubts_connection, or_outage};
 use crate::cleanup::{self, Leftover};
 use crate::ctx::Ctx;
 use crate::language::text::Header;
@@ -51,7 +51,8 @@ pub(super) async fn reconcile<K: Declared>(
     let Err(stop) = ended else {
         return release(pass, dry || terms.deletion == DeletionPolicy::Retain).await;
     };
-    match hold(object, object.status(), stop, ctx, pass).await? {
+    let stop = or_outage(stop, terms.connection, K::DEPENDENT, ctx, pass).await;
+    match hold(object, terms.connection, object.status(), stop, ctx, pass).await? {
         Held::Waits(progress) => Ok(progress),
         Held::IsOver => hand_over(object, &left, ctx, pass).await,
     }

@@ -1,19 +1,21 @@
 //! What the object says of itself, from how its pass ended.
 
 use api::vault::{
-    Binding, DriftMode, IntentKind, Phase, SyncStatus, conditions, names as words, reasons,
+    Binding, DriftMode, Intent, IntentKind, Phase, SyncStatus, conditions, names as words, reasons,
 };
 use engine::{Classified, Note, Pass};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::{Class, Conditions, Progress, Reason, cap, find, is_true};
 
-use super::apply::{Applied, rename_pending};
+use super::apply::{Applied, announced, rename_pending};
 use super::{Declared, Desired, Error, Kept, Stop, error};
 use crate::ctx::Ctx;
 
 /// Said by nobody: the connection's first pass is still to come.
 pub(crate) const STARTING: &str = "ConnectionStarting";
+/// Said by nobody: a neighbour is about to change.
+pub(super) const NEIGHBOUR: &str = "NeighbourChanging";
 
 /// How far a pass came.
 pub(crate) struct Told<K: Declared> {
@@ -48,19 +50,32 @@ pub(super) async fn write<K: Declared>(
     told: Told<K>,
     ended: Result<(), Stop>,
 ) -> Result<Progress, Error> {
-    if let Err(Stop::Blocked { reason } | Stop::Waiting { reason, .. }) = &ended
-        && error::is_about_connection(&reason.code)
-    {
-        ctx.wait_for(object.terms().connection, (K::DEPENDENT, pass.key()));
+    let is_down = ended.as_ref().is_err_and(error::is_outage);
+    let (connection, who) = (object.terms().connection, (K::DEPENDENT, pass.key()));
+    if is_down {
+        ctx.wait_for(connection, who);
     }
     for note in &told.applied.notes {
         pass.event(note.clone());
     }
-    if pass.has_written() || is_silent(&ended) {
-        return ended.map_or_else(Stop::progress, |()| Ok(Progress::Again));
-    }
+    // Calls that failed together would all be reported at once.
+    let ended = if is_down
+        && !pass.is_asked_for()
+        && let Some(after) = ctx.links.turn_to_tell(connection, who)
+    {
+        let message = format!("many say that VaultConnection {connection} is not ready");
+        Err(Stop::waiting(Reason::new(STARTING, message), after))
+    } else {
+        ended
+    };
     let before = object.status();
     let now = ctx.now();
+    if pass.has_written() || is_silent(&ended) {
+        if let Some(after) = with_record::<K>(&before, &told.applied, now) {
+            pass.write_status(&after).await?;
+        }
+        return ended.map_or_else(Stop::progress, |()| Ok(Progress::Again));
+    }
     let mut after = before.clone();
     let failed = said::<K>(&mut after, object, &told, &ended, now, pass);
     tell_events::<K>(&before, &after, &told, pass);
@@ -75,7 +90,7 @@ pub(super) async fn write<K: Declared>(
     }
     let open = after.sync().intent.is_some();
     match ended {
-        Ok(()) if open || told.applied.more => Ok(Progress::Again),
+        Ok(()) if open && told.plan.is_none() => Ok(Progress::Again),
         Ok(()) => Ok(told.desired.and_then(|desired| desired.lacks).map_or(
             Progress::Done {
                 recheck: told.applied.recheck,
@@ -91,7 +106,9 @@ pub(crate) fn is_silent(ended: &Result<(), Stop>) -> bool {
     match ended {
         Ok(()) | Err(Stop::Blocked { .. }) => false,
         Err(Stop::Again) => true,
-        Err(Stop::Waiting { reason, .. }) => [STARTING, error::THROTTLED].contains(&&*reason.code),
+        Err(Stop::Waiting { reason, .. }) => {
+            [STARTING, NEIGHBOUR, error::THROTTLED].contains(&&*reason.code)
+        }
         Err(Stop::Failed(Error::Api(error))) => {
             matches!(error.class(), Class::Stale | Class::Deposed)
         }
@@ -124,19 +141,19 @@ fn said<K: Declared>(
             &Reason::new(reasons::SUCCEEDED, "dry-run is over"),
         );
     }
-    let failed = match ended {
-        Ok(()) if told.applied.more => {
-            recorded::<K>(status, &told.applied, now);
-            status.sync_mut().intent = None; // what it announced is on record now
+    let failed = match (ended, &told.applied.next) {
+        (Ok(()), Some(next)) => {
+            go_on::<K>(status, &told.applied, next, now);
             false
         }
-        Ok(()) => {
+        (Ok(()), None) => {
             let desired = told.desired.as_ref().expect("what succeeded was desired");
             succeeded::<K>(status, desired, told, &mut set, now);
             false
         }
-        Err(stop) => {
+        (Err(stop), _) => {
             recorded::<K>(status, &told.applied, now);
+            close_refused(status.sync_mut(), &told.applied);
             drifted(status.sync_mut(), &told.applied, &mut set, now);
             stopped(status.sync_mut(), stop, &mut set, now, pass)
         }
@@ -215,6 +232,35 @@ fn succeeded<K: Declared>(
     }
 }
 
+/// Puts what was written on record, and announces what comes next: one write for both.
+fn go_on<K: Declared>(status: &mut K::Status, applied: &Applied, next: &Intent, now: Timestamp) {
+    recorded::<K>(status, applied, now);
+    announced(status.sync_mut(), next.clone());
+}
+
+/// The status to write though a pass reports nothing: what it wrote in Vault is on record. None if it
+/// wrote nothing.
+fn with_record<K: Declared>(
+    before: &K::Status,
+    applied: &Applied,
+    now: Timestamp,
+) -> Option<K::Status> {
+    let mut after = before.clone();
+    if applied.wrote {
+        recorded::<K>(&mut after, applied, now);
+    }
+    (after != *before).then_some(after)
+}
+
+/// Ends the intent of a write that Vault refused. While it was open, the equal role of somebody else
+/// would pass for ours.
+fn close_refused(sync: &mut SyncStatus, applied: &Applied) {
+    let path = |intent: &Intent| intent.vault_path.clone();
+    if applied.refused.is_some() && sync.intent.as_ref().and_then(path) == applied.refused {
+        sync.intent = None;
+    }
+}
+
 /// Remembers where in Vault the object is and what was written there.
 fn recorded<K: Declared>(status: &mut K::Status, applied: &Applied, now: Timestamp) {
     K::remember(status, &applied.records);
@@ -239,7 +285,11 @@ fn recorded<K: Declared>(status: &mut K::Status, applied: &Applied, now: Timesta
         connection: main.connection.clone(),
         owner: main.owner.clone(),
     });
-    if applied.wrote || sync.last_applied_hash.is_none() {
+    // An edit whose answer was lost is found in Vault and not written again. What another release
+    // recorded has no canonical hash; its text is in Vault as that release wrote it.
+    let is_edited =
+        sync.last_applied_canonical_hash.is_some() && sync.last_applied_canonical_hash != main.hash;
+    if applied.wrote || is_edited || sync.last_applied_hash.is_none() {
         sync.last_applied_hash.clone_from(&main.sent);
     }
     sync.last_applied_canonical_hash.clone_from(&main.hash);
@@ -381,15 +431,26 @@ fn tell_events<K: Declared>(before: &K::Status, after: &K::Status, told: &Told<K
 
 fn count<K: Declared>(before: &K::Status, after: &K::Status, ctx: &Ctx, pass: &Pass) {
     let kind = K::kind(&());
-    let reason = |status: &K::Status| {
-        find(&status.sync().conditions, conditions::READY).map(|one| one.reason.clone())
-    };
-    let is = |status: &K::Status, code: &str| reason(status).as_deref() == Some(code);
     let drifted = is_true(&after.sync().conditions, conditions::DRIFTED);
     ctx.metrics.drift(&kind, pass.key(), drifted);
-    if is(after, reasons::DRIFT_BLOCKED) && !is(before, reasons::DRIFT_BLOCKED) {
+    if is_newly_blocked(before.sync(), after.sync()) {
         ctx.metrics.destructive_blocked(&kind, pass.key());
     }
-    ctx.metrics
-        .tenancy(&kind, pass.key(), is(after, reasons::TENANCY_DENIED));
+    let is_denied = is_ready_reason(after.sync(), reasons::TENANCY_DENIED);
+    ctx.metrics.tenancy(&kind, pass.key(), is_denied);
 }
+
+fn is_ready_reason(sync: &SyncStatus, code: &str) -> bool {
+    find(&sync.conditions, conditions::READY).is_some_and(|one| one.reason == code)
+}
+
+/// Whether drift is blocked that was not blocked before. An outage in between replaces the Ready
+/// reason, but neither the drift on record nor the mode that blocks it.
+fn is_newly_blocked(before: &SyncStatus, after: &SyncStatus) -> bool {
+    let was_blocked = before.drift_detected == Some(true)
+        && before.effective_drift_mode == Some(DriftMode::Correct);
+    is_ready_reason(after, reasons::DRIFT_BLOCKED) && !was_blocked
+}
+
+#[cfg(test)]
+mod tests;

@@ -5,14 +5,13 @@ pub(crate) mod front;
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use api::vault::VaultConnection;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, ListParams};
-use testkit::{Result, Story};
-use tokio::sync::{Mutex, MutexGuard};
+use testkit::Result;
 
 use crate::stories::{Crew, Site};
 
@@ -20,20 +19,13 @@ use crate::stories::{Crew, Site};
 const DEATHS: [i32; 2] = [6, 9];
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A world has one operator: stories in which it dies are told one after another.
-static TURN: Mutex<()> = Mutex::const_new(());
-
-/// Whether the operator is one that is to die, or has died.
-static DOOMED: AtomicBool = AtomicBool::new(false);
-
-/// This story's turn. A story that failed may have left a doomed operator to the next.
-pub(crate) async fn turn(site: &Site) -> Result<MutexGuard<'static, ()>> {
-    let turn = TURN.lock().await;
-    if DOOMED.load(Ordering::SeqCst) {
+/// Puts a living operator in place if a story that failed has left one that is to die.
+pub(crate) async fn ensure_living_operator(site: &Site) -> Result<()> {
+    if site.has_doomed_operator.load(Ordering::SeqCst) {
         site.world.operator().kill();
         site.start_living().await?;
     }
-    Ok(turn)
+    Ok(())
 }
 
 impl Site {
@@ -58,7 +50,7 @@ impl Site {
 
     async fn start_living(&self) -> Result<()> {
         self.begin(None, self.kubeconfig()).await?;
-        DOOMED.store(false, Ordering::SeqCst);
+        self.has_doomed_operator.store(false, Ordering::SeqCst);
         Ok(())
     }
 
@@ -67,7 +59,7 @@ impl Site {
         let operator = self.world.operator();
         operator.kill();
         self.bury().await?;
-        DOOMED.store(true, Ordering::SeqCst);
+        self.has_doomed_operator.store(true, Ordering::SeqCst);
         let kill_point = point.map(str::to_owned);
         let started = operator.restart(|options| {
             options.kill_point = kill_point;
@@ -91,15 +83,6 @@ impl Site {
         let (how, all) = (DeleteParams::default(), ListParams::default());
         leases.delete_collection(&how, &all).await?;
         Ok(())
-    }
-
-    /// The operator's own namespace.
-    pub(crate) fn home(&self) -> Story {
-        let world = &self.world;
-        let log = Some(world.operator().log_path());
-        let namespace = Some(world.operator_namespace().to_owned());
-        let scratch = world.control_plane().scratch().clone();
-        Story::new(world.cluster().client(), namespace, log, scratch)
     }
 }
 

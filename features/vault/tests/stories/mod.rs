@@ -1,4 +1,4 @@
-//! Where the stories of this feature happen: one world a file, and in it a crew for each story.
+//! Where the stories of this feature happen: worlds that several share, and a crew for each story.
 //!
 //! ```text
 //! Site: cluster, operator, Vault whose mounts trust the cluster's tokens
@@ -10,26 +10,29 @@
 pub(crate) mod vault;
 
 use std::ops::Deref;
-use std::sync::LazyLock;
+use std::panic::Location;
+use std::sync::atomic::AtomicBool;
+use std::sync::{LazyLock, Mutex};
 
-use api::vault::VaultConnection;
+use api::vault::{
+    VaultClusterPolicy, VaultClusterRole, VaultConnection, VaultKVSecret, VaultPolicy, VaultRole,
+};
 use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{Namespace, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt};
 use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::fault_proxy::{FaultProxy, Listen, Upstream};
-use testkit::{Entry, Mark, Result, Story, World, eventually, is};
+use testkit::{Entry, Lanes, Mark, Result, Story, World, eventually, is};
 use tokio::runtime::Runtime;
-use tokio::sync::OnceCell;
 
 /// The operator's ServiceAccount, as the world calls it, and its role at every mount.
 const OPERATOR: &str = "pontoon";
 
 /// What the world of a file is like.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Plan {
     /// Time runs this many times as fast inside the operator.
     pub(crate) pace: u32,
@@ -37,34 +40,89 @@ pub(crate) struct Plan {
     pub(crate) args: &'static [&'static str],
 }
 
-/// Tells a story in the one world of its file.
+/// Tells a story in a world that the stories of its file share, and those of other files that the
+/// executable puts into the same `group`, if their plan is the same.
 ///
-/// All stories of a file run on one runtime: the connections of the world's clients belong to it.
+/// All stories run on one runtime: the connections of the worlds' clients belong to it.
+#[track_caller]
 pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&'static Site) -> Result<()>) -> Result<()> {
     static RUNTIME: LazyLock<Runtime> =
         LazyLock::new(|| Runtime::new().expect("a runtime can be had"));
-    static SITE: OnceCell<Site> = OnceCell::const_new();
+    static LANES: Lanes<(Plan, &str), Leaked> = Lanes::new(WORLDS, crate::STORIES_A_WORLD);
+    let group = crate::group(Location::caller().file());
     RUNTIME.block_on(async {
-        let site = SITE.get_or_try_init(|| Site::start(plan)).await?;
-        story(site).await
+        let start = async || Leaked::start(plan).await;
+        let site = LANES.borrow((plan, group), start).await?;
+        let told = story(site.0).await;
+        // Where the operator dies, its writes are counted: there, stories clear up themselves.
+        if crate::STORIES_A_WORLD > 1
+            && let Err(error) = site.0.pause_left_crews().await
+        {
+            eprintln!("objects of stories that have ended are still looked at: {error:#}");
+        }
+        told
     })
 }
 
-/// The world of a file.
+/// How many worlds an executable has at once.
+const WORLDS: usize = 3;
+
+/// A site for stories and what they leave running. Its servers end with this.
+struct Leaked(&'static Site);
+
+impl Leaked {
+    async fn start(plan: Plan) -> Result<Self> {
+        Ok(Self(Box::leak(Box::new(Site::start(plan).await?))))
+    }
+}
+
+impl Drop for Leaked {
+    fn drop(&mut self) {
+        self.0.world.end();
+    }
+}
+
+/// A world and its stories.
 pub(crate) struct Site {
     pub(crate) world: World,
+    /// Whether a story has put an operator in place that is to die, or has died.
+    pub(crate) has_doomed_operator: AtomicBool,
+    /// The namespaces of crews whose stories have ended.
+    left: Mutex<Vec<String>>,
 }
 
 impl Site {
     async fn start(plan: Plan) -> Result<Self> {
-        let mut world = World::new().vault().feature("vault").time(plan.pace);
+        let world = World::new().on_reused_plane().vault();
+        let mut world = world.feature("vault").time(plan.pace);
         for arg in plan.args {
             world = world.arg(*arg);
         }
         let world = world.start().await?;
-        let site = Self { world };
+        let site = Self {
+            world,
+            has_doomed_operator: AtomicBool::new(false),
+            left: Mutex::default(),
+        };
         site.furnish().await?;
         Ok(site)
+    }
+
+    /// Stops the operator's work for crews whose stories have ended. It would look at their Vault and
+    /// their objects until the world ends.
+    async fn pause_left_crews(&self) -> Result<()> {
+        let left = std::mem::take(&mut *self.left.lock().expect("no holder panics"));
+        let cluster = self.world.cluster();
+        for crew in left {
+            let team = self.in_namespace(&crew);
+            pause_all::<VaultPolicy>(&team, &crew).await?;
+            pause_all::<VaultRole>(&team, &crew).await?;
+            pause_all::<VaultKVSecret>(&team, &crew).await?;
+            pause_all::<VaultClusterPolicy>(&cluster, &crew).await?;
+            pause_all::<VaultClusterRole>(&cluster, &crew).await?;
+            pause_all::<VaultConnection>(&cluster, &crew).await?;
+        }
+        Ok(())
     }
 
     /// A crew whose connection is ready.
@@ -111,6 +169,19 @@ impl Site {
         Story::new(client, Some(name.to_owned()), Some(log), scratch)
     }
 
+    /// The operator's own namespace.
+    pub(crate) fn home(&self) -> Story {
+        self.in_namespace(self.world.operator_namespace())
+    }
+
+    /// The ConfigMaps in the operator's own namespace.
+    pub(crate) fn config_maps(&self) -> Api<ConfigMap> {
+        Api::namespaced(
+            self.world.cluster().client(),
+            self.world.operator_namespace(),
+        )
+    }
+
     /// A token of a ServiceAccount, which is made if it is missing; without an audience, it is for
     /// the API server itself.
     pub(crate) async fn jwt(
@@ -150,6 +221,13 @@ pub(crate) struct Crew {
     pub(crate) proxy: &'static FaultProxy,
     /// The connection's name.
     pub(crate) connection: String,
+}
+
+impl Drop for Crew {
+    fn drop(&mut self) {
+        let mut left = self.site.left.lock().expect("no holder panics");
+        left.push(self.team.name().to_owned());
+    }
 }
 
 impl Deref for Crew {
@@ -285,14 +363,35 @@ pub(crate) async fn change_object<K>(story: &Story, name: &str, change: &Value) 
 where
     K: Resource<DynamicType = ()>,
 {
+    let how = PatchParams::default();
+    let api = objects::<K>(story);
+    api.patch(name, &how, &Patch::Merge(change)).await?;
+    Ok(())
+}
+
+/// The objects of a kind that a story is about.
+fn objects<K: Resource<DynamicType = ()>>(story: &Story) -> Api<DynamicObject> {
     let kind = ApiResource::erase::<K>(&());
-    let api: Api<DynamicObject> = if story.name().is_empty() {
-        Api::all_with(story.client(), &kind)
-    } else {
-        Api::namespaced_with(story.client(), story.name(), &kind)
-    };
-    api.patch(name, &PatchParams::default(), &Patch::Merge(change))
-        .await?;
+    match story.name() {
+        "" => Api::all_with(story.client(), &kind),
+        namespace => Api::namespaced_with(story.client(), namespace, &kind),
+    }
+}
+
+/// Pauses all objects of a kind in the crew's namespace, or those of the cluster named after it.
+async fn pause_all<K: Resource<DynamicType = ()>>(story: &Story, crew: &str) -> Result<()> {
+    let api = objects::<K>(story);
+    let how = PatchParams::default();
+    let pause = Patch::Merge(json!({"metadata": {"annotations": {kernel::PAUSED: "true"}}}));
+    for object in api.list_metadata(&ListParams::default()).await? {
+        let name = object.name_any();
+        if !story.name().is_empty() || name.starts_with(crew) {
+            match api.patch_metadata(&name, &how, &pause).await {
+                Err(kube::Error::Api(refused)) if refused.code == 404 => {} // it has just gone
+                answer => drop(answer?),
+            }
+        }
+    }
     Ok(())
 }
 

@@ -70,7 +70,7 @@ impl CloudFront {
         group.tags = tags;
         self.put_group(at.account, group.clone(), at.moment.now);
         self.judge_twins(&group.id, &group.tags, at.moment.now);
-        let told = told::group(&group, at, None);
+        let told = told::group(&group, at, at.write_answered());
         Ok(answered(201, told, Some(&group.version.etag)))
     }
 
@@ -114,7 +114,7 @@ impl CloudFront {
             version: self.version(at, Some(&live.version)),
             ..group
         };
-        let told = told::group(&group, at, None);
+        let told = told::group(&group, at, at.write_answered());
         let etag = group.version.etag.clone();
         self.put_group(at.account, group, at.moment.now);
         Ok(answered(200, told, Some(&etag)))

@@ -82,13 +82,12 @@ impl CloudFront {
             tags: &tenant.tags,
         };
         self.judge.foreign("foreignChanged", &touched, &at.moment);
-        let delay = at.moment.switches.span("deployDelay");
         let made = Invalidation {
             id: format!("I{:013X}", self.store.next()),
             reference,
             paths,
             created: now,
-            completed_at: now.saturating_add(delay).unwrap_or(Timestamp::MAX),
+            completed_at: at.deployed_at(),
         };
         let answer = created(&tenant.id, &made, now);
         let held = self.store.account(at.account);

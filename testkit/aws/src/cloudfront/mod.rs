@@ -7,6 +7,7 @@
 //!
 //! | switch | meaning |
 //! |---|---|
+//! | `writeAnswers` InProgress, Deployed | what a write answers; Deployed: it is so at once |
 //! | `update` replace, merge, deepMerge | what an Update does to members it leaves out |
 //! | `autoAttach` off, on | an issued managed certificate attaches itself |
 //! | `certResend` ignore, new | the same certificate request again |
@@ -87,6 +88,7 @@ use crate::xml::Element;
 const NAMESPACE: &str = "http://cloudfront.amazonaws.com/doc/2020-05-31/";
 const VERSION: &str = "2020-05-31";
 const SWITCHES: &[Switch] = &[
+    switch("writeAnswers", Accepts::OneOf(&["InProgress", "Deployed"])),
     switch("update", Accepts::OneOf(&["replace", "merge", "deepMerge"])),
     switch("autoAttach", Accepts::OneOf(&["off", "on"])),
     switch("certResend", Accepts::OneOf(&["ignore", "new"])),
@@ -133,6 +135,22 @@ impl At<'_> {
             View::Live | View::Previous => self.moment.now,
             View::AsOf(then) => then,
         }
+    }
+
+    /// When what is written now is deployed.
+    fn deployed_at(&self) -> Timestamp {
+        let Moment { now, switches, .. } = self.moment;
+        if self.write_answered().is_some() {
+            return now;
+        }
+        let delay = switches.span("deployDelay");
+        now.saturating_add(delay).unwrap_or(Timestamp::MAX)
+    }
+
+    /// The time whose state a write answers; `None`: it answers InProgress, whatever the delay.
+    fn write_answered(&self) -> Option<Timestamp> {
+        let Moment { now, switches, .. } = self.moment;
+        (switches.word("writeAnswers") == "Deployed").then_some(now)
     }
 
     /// How long a page is: what was asked for, but never longer than the switch allows.

@@ -1,7 +1,5 @@
 //! Distribution tenants: create, read, update, delete, list.
 
-use jiff::Timestamp;
-
 use super::body::Body;
 use super::config::{Config, Mode};
 use super::error::{domain_taken, exists, invalid, matched, not_disabled, not_found};
@@ -68,7 +66,7 @@ impl CloudFront {
             version: self.version(at, None),
         };
         self.store.put(at.account, tenant.clone(), at.moment.now);
-        let told = self.told(&tenant, at, None);
+        let told = self.told(&tenant, at, at.write_answered());
         Ok(answered(201, told, Some(&tenant.version.etag)))
     }
 
@@ -111,7 +109,7 @@ impl CloudFront {
             ..live
         };
         self.store.put(at.account, tenant.clone(), at.moment.now);
-        let told = self.told(&tenant, at, None);
+        let told = self.told(&tenant, at, at.write_answered());
         Ok(answered(200, told, Some(&tenant.version.etag)))
     }
 
@@ -213,12 +211,11 @@ impl CloudFront {
     /// A new version: later Deployed, under another ETag.
     pub(super) fn version(&mut self, at: &At<'_>, before: Option<&Version>) -> Version {
         let now = at.moment.now;
-        let delay = at.moment.switches.span("deployDelay");
         Version {
             etag: self.store.etag(),
             created: before.map_or(now, |before| before.created),
             modified: now,
-            deployed_at: now.saturating_add(delay).unwrap_or(Timestamp::MAX),
+            deployed_at: at.deployed_at(),
         }
     }
 

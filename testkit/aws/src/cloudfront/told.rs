@@ -7,7 +7,7 @@ use super::{At, CloudFront};
 use crate::xml::Element;
 
 impl CloudFront {
-    /// A whole tenant. A write tells it InProgress, whatever the delay: `seen` is `None`.
+    /// A whole tenant, as it is at `seen`; `None`: InProgress, whatever the delay.
     pub(super) fn told(&self, tenant: &Tenant, at: &At<'_>, seen: Option<Timestamp>) -> Element {
         let element = self
             .begun("DistributionTenant", tenant)

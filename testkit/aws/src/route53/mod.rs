@@ -5,7 +5,7 @@
 //! zone to itself from its arrival to its answer; under a `delay` fault others get
 //! `PriorRequestNotComplete`. A zone of another account is `AccessDenied`.
 //!
-//! Switches: `insyncDelay` (a change is PENDING that long), `readLag`, `pageSize`.
+//! Switches: `insyncDelay` (a change is PENDING that long; 0: it is answered INSYNC), `readLag`, `pageSize`.
 //!
 //! `mutate`, each form alone:
 //! - `{"service": "route53", "zone": {"id", "name", "account"?, "private"?}}`
@@ -146,7 +146,7 @@ impl Route53 {
             since: now,
             settles: now.saturating_add(delay).unwrap_or(Timestamp::MAX),
         };
-        let told = told(&change, &submitted, false);
+        let told = told(&change, &submitted, submitted.settles <= now);
         self.changes.insert(change, submitted);
         Ok(Element::new("ChangeResourceRecordSetsResponse").child(told))
     }

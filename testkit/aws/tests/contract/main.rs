@@ -3,6 +3,7 @@
 // Not the product: deadlines of tests are real time.
 #![allow(clippy::disallowed_methods)]
 
+mod boto3;
 mod control;
 mod crowding;
 mod escaping;

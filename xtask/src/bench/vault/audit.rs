@@ -12,6 +12,11 @@ pub(super) fn is_status(entry: &Entry) -> bool {
     is_of_pair(entry) && entry.is_write() && entry.subresource == "status"
 }
 
+/// Whether it changes a policy or a role itself.
+pub(super) fn is_patch(entry: &Entry) -> bool {
+    is_of_pair(entry) && entry.verb == "patch" && entry.subresource.is_empty()
+}
+
 /// Whether it is about the login of a connection: asking for a token to log in with, Vault's review
 /// of it, which it does in the operator's name, and telling of it.
 pub(super) fn is_upkeep(entry: &Entry) -> bool {

@@ -131,6 +131,7 @@ mod tests {
                 query: query.to_owned(),
                 status: None,
                 rule: None,
+                vault_token: None,
             }
         };
         Calls(lines.iter().enumerate().map(one).collect())

@@ -7,15 +7,13 @@ use testkit::Result;
 use super::super::bar::Bar;
 use super::super::cluster::{peak, until_ready};
 use super::super::found::Found;
-use super::CROWD;
 use super::audit::{is_status, lasted};
 use super::pairs::Kind;
 use super::site::{Site, number};
+use super::{CROWD, RATE};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
-/// The contract's default, which the connection leaves as it is.
-const REQUESTS_PER_SECOND: f64 = 100.0;
 /// No resync falls into the measurement.
 const NO_RESYNC: &str = "--vault-resync=24h";
 /// Thrice what the bar allows.
@@ -37,7 +35,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     let calls = site.calls(begin);
     let writes = site.cluster.plane.entries_since(begin.kubernetes).await?;
     let seconds = lasted(&writes).ok_or_else(|| Error::new("the audit log shows no making"))?;
-    let least = number(calls.count())? / REQUESTS_PER_SECOND;
+    let least = number(calls.count())? / f64::from(RATE);
     let each = number(CROWD.count)?;
     let per_policy = number(calls.about(Kind::Policy))? / each;
     let per_role = number(calls.about(Kind::Role))? / each;
@@ -47,7 +45,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     let (most_role, role) = calls.most_about(Kind::Role);
     let notes = vec![
         format!(
-            "first create to last status: {seconds:.1} s for {} calls at {REQUESTS_PER_SECOND} a second",
+            "first create to last status: {seconds:.1} s for {} calls at {RATE} a second",
             calls.count()
         ),
         format!("most calls about one: {most_policy} ({policy}), {most_role} ({role})"),
@@ -63,7 +61,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
             .fine(),
             Bar::at_most("their making: peak resident memory", memory, 150.0, " MiB"),
             Bar::at_most("their making: calls a policy", per_policy, 2.0, "").fine(),
-            Bar::at_most("their making: calls a role, with intent", per_role, 4.0, "").fine(),
+            Bar::at_most("their making: calls a role", per_role, 3.0, "").fine(),
             Bar::at_most(
                 "their making: status writes an object",
                 statuses / number(CROWD.objects())?,

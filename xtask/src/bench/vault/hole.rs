@@ -25,12 +25,14 @@ pub(super) const OURS: Pairs = Pairs {
     connection: "ours",
     count: 100,
     namespaces: 1,
+    requests_per_second: None,
 };
 /// What goes through the connection that becomes a black hole.
 pub(super) const THEIRS: Pairs = Pairs {
     connection: "theirs",
     count: 500,
     namespaces: 1,
+    requests_per_second: None,
 };
 /// The proxy before each, by the order in which the site was asked for them.
 const THEIR_PROXY: usize = 1;

@@ -3,11 +3,13 @@
 //!
 //! ```text
 //! large site: 5,000 policies and 5,000 roles made ─▶ some edited ─▶ restart ─▶ two resyncs
+//! bulk site:  300 policies and 300 roles made at once ─▶ as many writes by a bare loop ─▶ deleted
 //! small site: edits on one connection, while another one is well or a black hole
 //! ```
 //! Calls are counted by the proxy, writes and times come from the API server's audit log.
 
 mod audit;
+mod bulk;
 mod calls;
 mod crowd;
 mod edits;
@@ -33,40 +35,75 @@ use crate::verdict::{Error, Verdict};
 /// What the operator is measured against.
 const SERVERS: [Tool; 3] = [Tool::KubeApiserver, Tool::Etcd, Tool::Vault];
 
+/// Requests a second, as the connection of the crowd says.
+const RATE: u32 = 100;
 /// The contract's 5,000 policies, each with a role that binds it.
 const CROWD: Pairs = Pairs {
     connection: "main",
     count: 5_000,
     namespaces: 50,
+    requests_per_second: Some(RATE),
 };
 
 /// Measures all bars and prints them.
 pub(super) fn run() -> Result<Verdict, Error> {
+    run_parts("vault", &[Part::Crowd, Part::Bulk, Part::Hole])
+}
+
+/// Measures the bars of many objects made and deleted at once alone, which takes a few minutes.
+pub(super) fn run_bulk() -> Result<Verdict, Error> {
+    run_parts("vault-bulk", &[Part::Bulk])
+}
+
+/// What is measured at a site of its own.
+#[derive(Clone, Copy)]
+enum Part {
+    Crowd,
+    Bulk,
+    Hole,
+}
+
+fn run_parts(name: &'static str, parts: &[Part]) -> Result<Verdict, Error> {
     let progress = Progress::new();
     let operator = progress.aside("building pontoon in release", || {
         build::release(OperatorBuild::Plain)
     })?;
     tools::ensure(&SERVERS, &progress)?;
     crate::wait(async {
-        let found = measure(&operator, &progress)
-            .await
-            .map_err(|error| Error::new(format!("{error:#}")))?;
+        let mut found = Found::begun();
+        for part in parts {
+            let measured = part.measure(&operator, &progress).await;
+            found.add(measured.map_err(|error| Error::new(format!("{error:#}")))?);
+        }
         drop(progress);
-        Ok(found.print("vault", &SERVERS))
+        Ok(found.print(name, &SERVERS))
     })
 }
 
-async fn measure(operator: &Path, progress: &Progress) -> testkit::Result<Found> {
-    let mut found = Found::begun();
+impl Part {
+    async fn measure(self, operator: &Path, progress: &Progress) -> testkit::Result<Found> {
+        match self {
+            Self::Crowd => crowd(operator, progress).await,
+            Self::Bulk => {
+                progress.step("starting a site for many at once");
+                let site = Site::start(operator, &[bulk::BULK]).await?;
+                bulk::measure(&site, progress).await
+            }
+            Self::Hole => {
+                progress.step("starting a small site");
+                let small = Site::start(operator, &[hole::OURS, hole::THEIRS]).await?;
+                hole::measure(&small, progress).await
+            }
+        }
+    }
+}
+
+async fn crowd(operator: &Path, progress: &Progress) -> testkit::Result<Found> {
     progress.step("starting a large site");
     let large = Site::start(operator, &[CROWD]).await?;
-    found.add(crowd::measure(&large, progress).await?);
+    let mut found = crowd::measure(&large, progress).await?;
     found.add(edits::measure(&large, progress).await?);
     found.add(restart::measure(&large, progress).await?);
     found.add(steady::measure(&large, progress).await?);
-    drop(large);
-    progress.step("starting a small site");
-    let small = Site::start(operator, &[hole::OURS, hole::THEIRS]).await?;
-    found.add(hole::measure(&small, progress).await?);
     Ok(found)
 }

@@ -28,6 +28,8 @@ pub(super) struct Pairs {
     pub(super) connection: &'static str,
     pub(super) count: usize,
     pub(super) namespaces: usize,
+    /// The rate of the connection; none: as Vault's answers allow.
+    pub(super) requests_per_second: Option<u32>,
 }
 
 impl Pairs {
@@ -126,6 +128,7 @@ mod tests {
         connection: "main",
         count: 3,
         namespaces: 2,
+        requests_per_second: None,
     };
 
     #[test]

@@ -46,7 +46,7 @@ impl Site {
         // One operator's life for bootstrap, so that its calls are not among those measured.
         site.cluster.run(&[]).await?;
         for pairs in all {
-            site.connect(pairs.connection).await?;
+            site.connect(pairs).await?;
             for home in pairs.homes() {
                 site.cluster.plane.ensure_namespace(&home).await?;
             }
@@ -69,7 +69,8 @@ impl Site {
     }
 
     /// Makes a connection through a proxy of its own, and waits until it is ready.
-    async fn connect(&mut self, name: &str) -> Result<()> {
+    async fn connect(&mut self, pairs: &Pairs) -> Result<()> {
+        let name = pairs.connection;
         let upstream = Upstream {
             url: self.cluster.world.vault().address(),
             ca_pem: None,
@@ -78,12 +79,16 @@ impl Site {
         let namespace = self.cluster.world.operator_namespace();
         let secret = json!({"name": BOOTSTRAP, "namespace": namespace, "key": "token"});
         let host = self.cluster.plane.url();
+        // Left out, not null: the API server refuses null where a number is expected.
+        let rate = pairs.requests_per_second;
+        let rate_limit = rate.map_or_else(|| json!({}), |rate| json!({"requestsPerSecond": rate}));
         let connection = json!({
             "apiVersion": "vault.platform.io/v1alpha1",
             "kind": "VaultConnection",
             "metadata": {"name": name},
             "spec": {
                 "address": proxy.url(),
+                "rateLimit": rate_limit,
                 "auth": {
                     "bootstrap": {"secretRef": secret, "autoRevoke": false, "adoptMount": true},
                     "kubernetes": {"role": "pontoon", "kubernetesHost": host},

@@ -51,6 +51,16 @@ fn foreign(name: &str) -> Held {
 }
 
 fn planned(tenants: &mut Tenants, objects: &[Held], answers: &Answers, limit: usize) -> Plan {
+    planned_after(None, tenants, objects, answers, limit)
+}
+
+fn planned_after(
+    after: Option<&str>,
+    tenants: &mut Tenants,
+    objects: &[Held],
+    answers: &Answers,
+    limit: usize,
+) -> Plan {
     let origin = origin();
     let held = |name: &str| objects.iter().find(|one| one.name == name).cloned();
     let marked: Vec<Missing> = objects
@@ -67,6 +77,7 @@ fn planned(tenants: &mut Tenants, objects: &[Held], answers: &Answers, limit: us
         held: &held,
         marked: &marked,
         answers,
+        after,
     };
     plan(tenants, &world, limit)
 }
@@ -170,6 +181,27 @@ fn one_pass_takes_a_part_and_counts_the_rest() {
     let mut tenants = table(&[("aaa", "a.x.com"), ("bbb", "b.x.com"), ("ccc", "c.x.com")]);
     let plan = planned(&mut tenants, &[], &Answers::new(), 2);
     assert_eq!((plan.steps.len(), plan.creates), (2, 3));
+}
+
+#[test]
+fn every_tenant_has_its_turn_though_all_before_it_are_refused() {
+    let mut tenants = table(&[
+        ("aaa", "a.x.com"),
+        ("bbb", "b.x.com"),
+        ("ccc", "c.x.com"),
+        ("ddd", "d.x.com"),
+        ("eee", "e.x.com"),
+    ]);
+    let (mut after, mut tried) = (None, Vec::new());
+    for _ in 0..3 {
+        let plan = planned_after(after.as_deref(), &mut tenants, &[], &Answers::new(), 2);
+        let names = plan.steps.iter().map(|step| step.name.clone());
+        tried.push(names.collect::<Vec<_>>());
+        after = plan.stops_at().map(str::to_owned);
+    }
+    assert_eq!(tried, [["aaa", "bbb"], ["ccc", "ddd"], ["eee", "aaa"]]);
+    let all = planned_after(Some("bbb"), &mut tenants, &[], &Answers::new(), 9);
+    assert_eq!((all.steps.len(), all.stops_at()), (5, None));
 }
 
 #[test]

@@ -120,9 +120,8 @@ fn paced(reason: &Reason, key: &ObjectKey, ctx: &Ctx, draft: &Draft) -> Duration
     again.saturating_sub(at.elapsed)
 }
 
-/// Says why the records cannot be told, and ends the pass.
+/// Says why the records cannot be told, and ends the pass. AWS refused nothing: it is not counted.
 pub(super) fn refuse(text: &str, key: &ObjectKey, draft: &mut Draft, ctx: &Ctx) -> Stop {
-    ctx.metrics.failed("dns_error");
     let reason = Reason::new(reasons::DNS_ERROR, text);
     let at = moment(draft, ctx);
     let wait = ctx.memory.note(key, |memory| {

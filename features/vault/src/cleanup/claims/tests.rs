@@ -1,6 +1,7 @@
 use rstest::rstest;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
+use vault_client::ServerState;
 
 use super::*;
 
@@ -8,12 +9,15 @@ const POLICY: &str = "sys/policies/acl/vao.kubernetes.team-a.app";
 const ROLE: &str = "auth/kubernetes/role/vao.kubernetes.team-a.app";
 const PARTED: &str = "auth/kubernetes/role/vao.kubernetes._.app";
 
-/// `c` and `twin` lead to one Vault, `far` to another, `low` to a namespace of the first.
+/// `c`, `twin` and, by another address, `alias` lead to one Vault, `far` to another, `low` to a namespace of the first. `short`
+/// leads to the first and derives names from namespace and name alone.
 fn connection(name: &str) -> Option<VaultConnection> {
     let (address, namespace) = match name {
         "c" => ("https://vault", None),
         "twin" => ("https://vault/", None),
+        "short" => ("https://vault", None),
         "far" => ("https://far", None),
+        "alias" => ("https://10.0.0.1", None),
         "low" => ("https://vault", Some("low")),
         _ => return None,
     };
@@ -26,7 +30,22 @@ fn connection(name: &str) -> Option<VaultConnection> {
     if let Some(namespace) = namespace {
         whole["spec"]["vaultNamespace"] = json!(namespace);
     }
+    if name == "short" {
+        whole["spec"]["defaults"] = json!({"nameFormat": "NamespaceName"});
+    }
     Some(serde_json::from_value(whole).unwrap())
+}
+
+/// As the server behind a connection last answered.
+fn health(name: &str) -> Option<Health> {
+    connection(name)?;
+    let cluster_id = if name == "far" { "far" } else { "vault" };
+    Some(Health {
+        state: ServerState::Active,
+        version: "1.21.1".to_owned(),
+        enterprise: Some(false),
+        cluster_id: Some(cluster_id.to_owned()),
+    })
 }
 
 fn object<K: DeserializeOwned>(kind: &str, changes: Value) -> K {
@@ -60,11 +79,12 @@ fn asked<K: Claims>(object: &K, path: &str, namespace: Option<&str>) -> Claim {
     let site = Site::parse(path).unwrap();
     let spot = Spot {
         site: &site,
-        address: "https://vault",
-        namespace: namespace.map(str::to_owned),
+        realm: Realm::at("https://vault", health("c"), namespace.map(str::to_owned)),
+        left_by: ("VaultPolicy", "team-a/app"),
     };
     let known = Known {
         connection: &connection,
+        health: &health,
         identity: &|connection| {
             names::identity(None, names::login_mount(&connection.spec.auth).as_ref())
         },
@@ -74,9 +94,17 @@ fn asked<K: Claims>(object: &K, path: &str, namespace: Option<&str>) -> Claim {
 
 #[rstest]
 #[case::derived(json!({}), POLICY, Claim::Yes)]
+#[case::derived_from_namespace_and_name(
+    json!({"spec": {"connectionRef": "short"}}), "sys/policies/acl/team-a-app", Claim::Yes)]
+#[case::not_as_a_namesake_of_who_left_it(
+    json!({"metadata": {"namespace": "team", "name": "a-app"}, "spec": {"connectionRef": "short"}}),
+    "sys/policies/acl/team-a-app", Claim::No)]
+#[case::not_by_the_other_format(json!({"spec": {"connectionRef": "short"}}), POLICY, Claim::No)]
 #[case::in_any_case(json!({}), "sys/policies/acl/VAO.kubernetes.team-a.app", Claim::Yes)]
 #[case::over_another_connection_to_the_same_vault(
     json!({"spec": {"connectionRef": "twin"}}), POLICY, Claim::Yes)]
+#[case::by_another_address_of_the_same_vault(
+    json!({"spec": {"connectionRef": "alias"}}), POLICY, Claim::Yes)]
 #[case::on_another_vault(json!({"spec": {"connectionRef": "far"}}), POLICY, Claim::No)]
 #[case::in_another_vault_namespace(json!({"spec": {"connectionRef": "low"}}), POLICY, Claim::No)]
 #[case::over_no_connection(json!({"spec": {"connectionRef": "gone"}}), POLICY, Claim::No)]
@@ -175,11 +203,12 @@ fn a_seed_claims(#[case] changes: Value, #[case] expected: bool) {
     let site = Site::parse("secret/metadata/team-a/app").unwrap();
     let spot = Spot {
         site: &site,
-        address: "https://vault",
-        namespace: None,
+        realm: Realm::at("https://vault", health("c"), None),
+        left_by: ("VaultPolicy", "team-a/app"),
     };
     let known = Known {
         connection: &connection,
+        health: &health,
         identity: &|_| "kubernetes".to_owned(),
     };
     assert_eq!(claim_by_seed(&seed, &spot, &known) == Claim::Yes, expected);
@@ -210,6 +239,8 @@ fn a_seed_claims(#[case] changes: Value, #[case] expected: bool) {
     "auth/k/role/vao.a__b.team-a.app",
     true
 )]
+#[case::by_namespace_and_name("team-a", "app", "{}", "sys/policies/acl/team-a-app", true)]
+#[case::by_its_bare_name("", "app", "{}", "auth/k/role/app__team-a", true)]
 #[case::by_nothing("x", "y", "{}", POLICY, false)]
 fn a_quick_look_misses_nobody(
     #[case] namespace: &str,

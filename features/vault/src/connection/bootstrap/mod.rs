@@ -326,6 +326,15 @@ async fn revoke(vault: &Client) -> Result<Advance, Error> {
             Ok(_) => Err(denied),
             Err(error) => Err(error),
         },
+        // Vault may have revoked it. If that cannot be seen now, the next pass revokes again: the
+        // login works without this token, so the connection stays usable.
+        Err(lost @ (Error::NoAnswer { .. } | Error::Failed { .. })) => {
+            return match vault.lookup_self().await {
+                Err(Error::AuthFailed { .. }) => Ok(Advance::Revoked),
+                Err(deposed @ Error::Deposed(_)) => Err(deposed),
+                Ok(_) | Err(_) => Ok(Advance::RevokeFailed(lost)),
+            };
+        }
         outcome => outcome,
     };
     match outcome {

@@ -153,7 +153,7 @@ async fn settings_hold_what_the_spec_and_its_secrets_say() {
     assert_eq!(tls.client_key_pem.unwrap().expose(), "our key");
     assert_eq!(tls.server_name.as_deref(), Some("vault.internal"));
     let limits = Limits {
-        requests_per_second: 7,
+        requests_per_second: Some(7),
         burst: 8,
         max_in_flight: 9,
     };

@@ -127,6 +127,41 @@ fn an_engine_without_versions_is_refused() {
     assert!(matches!(end(&world), End::Leave(_)));
 }
 
+#[rstest] //                                     refused  recorded  shown then                step
+#[case::another_was_faster(                      Create,  None,     ONE,    Unmarked,         keep(None))]
+#[case::another_was_faster_and_is_known(         Create,  None,     ONE,    foreign(),        theirs())]
+#[case::another_was_faster_where_ours_once_was(  Create,  Some(1),  ONE,    Ours,             keep(None))]
+#[case::we_may_not_create(                       Create,  None,     Absent, Unmarked,         write(0, Create))]
+#[case::another_wrote_instead_of_the_reseed(     Correct, Some(1),  TWO,    Ours,             keep(Some(1)))]
+#[case::another_wrote_what_was_never_ours(       Correct, None,     TWO,    Unmarked,         keep(None))]
+#[case::we_may_not_update(                       Correct, Some(1),  DELETED, Ours,            write(1, Correct))]
+#[rustfmt::skip]
+fn a_refused_write_makes_nothing_ours(
+    #[case] kind: IntentKind,
+    #[case] recorded: Option<u64>,
+    #[case] live: Live,
+    #[case] owner: Ownership,
+    #[case] step: Step,
+) {
+    let before = World {
+        reseed: true,
+        ..world(Absent, Unmarked, Some(kind), recorded, Unasked)
+    };
+    let after = before.after_refusal(kind, live, owner);
+    assert!(!after.is_doubtful(), "values are not compared");
+    assert_eq!(plan(&after), step);
+    if kind == Create && !matches!(step, Step::Write { .. }) {
+        assert!(matches!(end(&after), End::Leave(_)), "it is never deleted");
+    }
+}
+
+fn theirs() -> Step {
+    Step::Keep {
+        seeded: None,
+        owner: Some("VaultKVSecret team-b/x".to_owned()),
+    }
+}
+
 #[derive(Debug, PartialEq)]
 enum Fate {
     Gone,

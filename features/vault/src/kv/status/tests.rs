@@ -38,6 +38,7 @@ fn left() -> VaultKVSecret {
 
 fn announced() -> VaultKVSecretStatus {
     let mut status = VaultKVSecretStatus::default();
+    status.sync.phase = Some(Phase::Syncing);
     status.sync.intent = Some(Intent {
         kind: Some(IntentKind::Create),
         vault_path: Some(PATH.to_owned()),
@@ -92,6 +93,32 @@ fn what_was_written_is_on_record_and_nothing_is_announced_any_more() {
     );
     assert_eq!(status.sync.intent, None);
     assert_eq!(status.sync.binding.unwrap().owner.as_deref(), Some(OWNER));
+}
+
+#[rstest]
+#[case::a_refusal_is_an_answer(true, false)]
+#[case::a_lost_answer_is_none(false, true)]
+fn an_intent_ends_with_its_answer(#[case] refused: bool, #[case] stays: bool) {
+    let mut status = announced();
+    let mut set = Conditions::new(&[], Some(1), Timestamp::UNIX_EPOCH);
+    let stop = Stop::blocked(Reason::new(reasons::VAULT_PERMISSION_DENIED, "no"));
+    not_synced(&stop, refused, &mut status, &mut set);
+    assert_eq!(status.sync.intent.is_some(), stays);
+}
+
+#[rstest]
+#[case::refused(true, true)]
+#[case::answer_lost(false, false)]
+fn a_refused_intent_ends_though_nothing_else_is_reported(
+    #[case] refused: bool,
+    #[case] ends: bool,
+) {
+    let closed = without_refused_intent(&announced(), refused);
+    assert_eq!(closed.is_some(), ends);
+    if let Some(status) = closed {
+        assert_eq!(status.sync.intent, None);
+        assert_ne!(status.sync.phase, Some(Phase::Syncing));
+    }
 }
 
 #[test]

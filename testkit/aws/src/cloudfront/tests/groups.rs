@@ -92,6 +92,18 @@ fn a_group_in_use_is_neither_disabled_nor_deleted() {
 }
 
 #[test]
+fn a_group_can_be_deployed_at_once() {
+    let mut desk = desk();
+    desk.switch("cloudfront", json!({ "writeAnswers": "Deployed" }));
+    let made = group(&mut desk, "edge", "").ok();
+    let id = made.text("Id");
+    let off = change(&mut desk, &id, &made.etag, "<Enabled>false</Enabled>").ok();
+    let states = [made.text("Status"), off.text("Status")];
+    assert_eq!(states, ["Deployed", "Deployed"]);
+    assert_eq!(remove(&mut desk, &id, &off.etag).status, 204);
+}
+
+#[test]
 fn the_default_group_stays() {
     let mut desk = desk();
     let read = get(&mut desk, "connection-group/cg0").ok();

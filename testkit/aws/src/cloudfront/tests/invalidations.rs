@@ -1,5 +1,7 @@
 //! Invalidations.
 
+use serde_json::json;
+
 use super::{create, desk, get, post, refused};
 use crate::desk::{Answer, Desk};
 
@@ -41,6 +43,14 @@ fn an_invalidation_is_in_progress_and_then_completed() {
     assert_eq!(get(&mut desk, &path).ok().text("Status"), "Completed");
     let missing = get(&mut desk, "distribution-tenant/acme/invalidation/I0");
     assert_eq!(missing.error(), refused(404, "NoSuchInvalidation"));
+}
+
+#[test]
+fn an_invalidation_can_be_completed_at_once() {
+    let mut desk = with_tenant();
+    desk.switch("cloudfront", json!({ "writeAnswers": "Deployed" }));
+    let made = all(&mut desk, "r1").ok();
+    assert_eq!(made.text("Status"), "Completed");
 }
 
 #[test]

@@ -32,6 +32,20 @@ fn a_created_tenant_is_told_whole_and_deployed_later() {
 }
 
 #[test]
+fn a_write_can_answer_deployed_at_once() {
+    let mut desk = desk();
+    desk.switch("cloudfront", json!({ "writeAnswers": "Deployed" }));
+    let made = create(&mut desk, "acme", &["a.example.com"], "").ok();
+    assert_eq!(made.texts("Status"), ["active", "Deployed"]);
+    let id = made.text("Id");
+    assert_eq!(tenant(&mut desk, &id).texts("Status")[1], "Deployed");
+    let off = "<Enabled>false</Enabled>";
+    let off = update(&mut desk, &id, &made.etag, off).ok();
+    assert_eq!(off.texts("Status")[1], "Deployed");
+    assert_eq!(delete(&mut desk, &id, &off.etag).status, 204);
+}
+
+#[test]
 fn a_tenant_is_found_by_id_name_arn_and_domain() {
     let mut desk = desk();
     let made = create(&mut desk, "acme", &["a.example.com"], "").ok();

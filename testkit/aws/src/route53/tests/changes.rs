@@ -46,6 +46,7 @@ fn a_stale_read_of_a_change_is_behind() {
     let mut desk = desk();
     desk.switch("route53", json!({ "insyncDelay": 0 }));
     let answer = batch(&mut desk, "Z1", &[cname("CREATE", "a.example.com", D0)]).ok();
+    assert_eq!(answer.text("Status"), "INSYNC");
     let path = answer.text("Id").trim_start_matches('/').to_owned();
     desk.fault(json!({ "operation": "GetChange", "times": 1, "effect": "stale" }));
     assert_eq!(get(&mut desk, &path).text("Status"), "PENDING");

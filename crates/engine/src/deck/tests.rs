@@ -1,0 +1,173 @@
+use std::convert::Infallible;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use http::{Request, Response};
+use k8s_openapi::api::core::v1::{ConfigMap, Namespace};
+use kube::api::{Api, PostParams};
+use kube::client::Body;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{ApiError, Reconcile, WatchKey};
+use kernel::Progress;
+
+/// A deck for reading, on which nothing listens at the API server's address.
+fn reading_deck(tasks: &Tasks) -> Deck {
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .ok();
+    let nowhere = "http://127.0.0.1:9".parse().unwrap();
+    let metrics = Metrics::default();
+    let clients = Clients::new(kube::Config::new(nowhere), 1, metrics.clone()).unwrap();
+    let cluster = ClusterId::new("c").unwrap();
+    Deck::for_reading("f", &clients, metrics, cluster, "n".into(), tasks)
+}
+
+/// A deck that leads, in a cluster with one ConfigMap.
+fn leading_deck(tasks: &Tasks) -> Deck {
+    let server = tower::service_fn(|request: Request<Body>| async move {
+        let query = request.uri().query().unwrap_or_default();
+        if query.contains("resourceVersion=") {
+            std::future::pending::<()>().await; // a watch on which nothing happens
+        }
+        let end = json!({"k8s.io/initial-events-end": "true"});
+        let map = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u", "resourceVersion": "1"}});
+        let lines = [
+            json!({"type": "ADDED", "object": map}),
+            json!({"type": "BOOKMARK",
+                "object": {"metadata": {"resourceVersion": "2", "annotations": end}}}),
+        ];
+        let text = lines.map(|line| format!("{line}\n")).concat();
+        Ok::<_, Infallible>(Response::new(Body::from(text.into_bytes())))
+    });
+    let client = Client::new(server, "a");
+    let deck = reading_deck(tasks);
+    let (leads, leading) = watch::channel(true);
+    std::mem::forget(leads); // it leads for ever
+    Deck {
+        hub: Hub::new(client.clone(), tasks.child(), deck.metrics.clone()),
+        client,
+        leading,
+        ..deck
+    }
+}
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Its passes never end by themselves.
+struct Endless(&'static str, Log);
+
+/// Logs the end of a pass, however it comes.
+struct Ends<'a>(&'a Endless);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.1.lock().push(format!("{} ends", self.0.0));
+    }
+}
+
+impl Reconcile for Endless {
+    type Object = Value;
+    type Error = ApiError;
+
+    async fn reconcile(&self, _: &Value, _: &mut Pass) -> Result<Progress, ApiError> {
+        self.1.lock().push(format!("{} begins", self.0));
+        let _ends = Ends(self);
+        std::future::pending().await
+    }
+}
+
+fn endless(name: &'static str, log: &Log) -> ControllerSpec {
+    let maps = WatchKey::all(Kind::of::<ConfigMap>());
+    ControllerSpec::new(maps, Endless(name, log.clone()))
+}
+
+async fn until(condition: impl Fn() -> bool) {
+    let check = async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let in_time = tokio::time::timeout(Duration::from_secs(60), check).await;
+    in_time.expect("it holds within a minute");
+}
+
+#[tokio::test]
+async fn a_deck_for_reading_refuses_every_write() {
+    let tasks = Tasks::default();
+    // Nothing listens there: a write that was sent would fail otherwise.
+    let deck = reading_deck(&tasks);
+    let api = Api::<Namespace>::all(deck.client.clone());
+    let refused = api
+        .create(&PostParams::default(), &Namespace::default())
+        .await;
+    let said = crate::error::chain(&refused.unwrap_err());
+    assert!(said.contains("no longer holds"), "{said}");
+    assert!(deck.guards.iter().all(|guard| guard.check().is_err()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_drops_its_passes_before_the_next_begins() {
+    let (tasks, log) = (Tasks::default(), Log::default());
+    let deck = leading_deck(&tasks);
+    let first = deck.control(endless("first", &log));
+    until(|| log.lock().len() == 1).await;
+    first.end();
+    let second = deck.control(endless("second", &log));
+    until(|| log.lock().len() == 3).await;
+    assert_eq!(*log.lock(), ["first begins", "first ends", "second begins"]);
+    let stopped = tokio::time::timeout(Duration::from_secs(2), second.stop()).await;
+    assert!(stopped.is_ok(), "it does not wait for its pass");
+    assert_eq!(log.lock().last().unwrap(), "second ends");
+    tasks.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_controller_takes_its_series_with_it() {
+    let (tasks, log) = (Tasks::default(), Log::default());
+    let deck = leading_deck(&tasks);
+    let first = deck.control(endless("first", &log));
+    let other = Kind {
+        group: "other.example".into(),
+        ..Kind::of::<ConfigMap>()
+    };
+    let other = ControllerSpec::new(WatchKey::all(other), Endless("other", log.clone()));
+    let second = deck.control(other);
+    until(|| log.lock().len() == 2).await;
+    let series = |of: &str| {
+        let text = deck.metrics.text();
+        text.lines().filter(|line| line.contains(of)).count()
+    };
+    assert!(series(r#"group="",kind="ConfigMap""#) > 0);
+    first.stop().await;
+    assert_eq!(series(r#"group="",kind="ConfigMap""#), 0);
+    assert!(series(r#"group="other.example",kind="ConfigMap""#) > 0);
+    assert!(
+        series(r#"controller="configmap""#) > 0,
+        "the other needs them"
+    );
+    second.stop().await;
+    tokio::time::sleep(Duration::from_mins(2)).await; // its watch is kept for a while
+    assert_eq!(series("ConfigMap") + series("configmap"), 0);
+    tasks.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_that_panics_is_counted_and_begins_anew() {
+    let (tasks, runs) = (Tasks::default(), Arc::new(AtomicU32::new(0)));
+    let deck = leading_deck(&tasks);
+    let counted = runs.clone();
+    deck.task("sweep", move || {
+        let run = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            assert!(run > 1, "a mistake");
+            std::future::pending::<()>().await;
+        }
+    });
+    until(|| runs.load(Ordering::SeqCst) == 3).await;
+    assert_eq!(deck.restarts.lock()[&("f".to_owned(), "sweep")], 2);
+    let text = deck.metrics.text();
+    let count = r#"pontoon_task_restarts_total{feature="f",task="sweep"} 2"#;
+    assert!(text.contains(count), "{text}");
+    tasks.kill().await;
+}

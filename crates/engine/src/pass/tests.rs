@@ -1,0 +1,121 @@
+use std::convert::Infallible;
+
+use http::{Method, Request, Response};
+use http_body_util::BodyExt as _;
+use k8s_openapi::api::core::v1::ConfigMap;
+use kernel::RealClock;
+use kube::client::Body;
+use parking_lot::Mutex;
+
+use super::*;
+use crate::slot::Slots;
+use crate::{Hub, Metrics, Tasks, WatchKey};
+
+fn map(uid: &str) -> Value {
+    json!({"metadata": {"name": "m", "namespace": "a", "uid": uid, "resourceVersion": "7",
+        "finalizers": ["theirs"]}})
+}
+
+/// A server that refuses every write as stale, and has `live` under the object's name.
+fn server(request: &Request<Body>, live: &Value) -> Response<Body> {
+    let (code, body) = match *request.method() {
+        Method::GET if request.uri().path().ends_with("/m") => (200, live.clone()),
+        Method::GET => (500, json!({})), // the watch
+        _ => (
+            409,
+            json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "code": 409,
+                "reason": "Conflict", "message": "the object has been modified"}),
+        ),
+    };
+    let mut response = Response::new(Body::from(body.to_string().into_bytes()));
+    *response.status_mut() = http::StatusCode::from_u16(code).unwrap();
+    response
+}
+
+/// A pass over the map of UID `old`, while the server has `live`.
+async fn pass(live: Value, tasks: &Tasks) -> Pass {
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let answer = server(&request, &live);
+        async move { Ok::<_, Infallible>(answer) }
+    });
+    pass_over(&map("old"), Client::new(server, "a"), tasks).await
+}
+
+async fn pass_over(object: &Value, client: Client, tasks: &Tasks) -> Pass {
+    let metrics = Metrics::default();
+    let clock: SharedClock = Arc::new(RealClock::new());
+    let (events, _unsent) =
+        Events::new(client.clone(), clock.clone(), metrics.clone(), "me".into());
+    let kind = Kind::of::<ConfigMap>();
+    let key = WatchKey::all(kind.clone());
+    let object = Stored::read(&kind, &object.to_string(), &key.projection).unwrap();
+    Pass {
+        id: "0".into(),
+        cache: Hub::new(client.clone(), tasks.child(), metrics).cache(key),
+        kind,
+        wish: Some(object.wish()),
+        object: Arc::new(object),
+        client,
+        events,
+        clock,
+        slot: Slots::new(1).take(std::future::pending()).await,
+        written: None,
+        random: 0.0,
+        retry: Duration::ZERO,
+        details: tracing::Span::none(),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_finalizer_for_a_namesake_is_a_stale_write() {
+    let tasks = Tasks::default();
+    let mut pass = pass(map("new"), &tasks).await;
+    let answer = pass.ensure_finalizer("ours").await;
+    assert_eq!(answer.unwrap_err().class(), Class::Stale);
+    let answer = pass.drop_annotation("none of these").await;
+    assert!(answer.is_ok(), "there is nothing to write");
+    tasks.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_gave_way_to_a_namesake_needs_no_release() {
+    let tasks = Tasks::default();
+    let mut pass = pass(map("new"), &tasks).await;
+    assert!(pass.drop_finalizer("theirs").await.is_ok());
+    tasks.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_release_that_is_refused_each_time_fails() {
+    let tasks = Tasks::default();
+    let mut pass = pass(map("old"), &tasks).await;
+    let answer = pass.drop_finalizer("theirs").await;
+    assert_eq!(answer.unwrap_err().class(), Class::Stale);
+    tasks.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_that_is_no_number_is_sent_as_it_is() {
+    let tasks = Tasks::default();
+    let mut object = map("old");
+    object["metadata"]["resourceVersion"] = json!("b3");
+    let (bodies, live) = (Arc::new(Mutex::new(Vec::new())), object.clone());
+    let log = bodies.clone();
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let (answer, log) = (server(&request, &live), log.clone());
+        async move {
+            let body = request.into_body().collect().await?.to_bytes();
+            log.lock().extend(serde_json::from_slice::<Value>(&body));
+            Ok::<_, kube::Error>(answer)
+        }
+    });
+    let mut pass = pass_over(&object, Client::new(server, "a"), &tasks).await;
+    pass.ensure_finalizer("ours").await.unwrap_err();
+    let first = bodies.lock()[0].clone();
+    assert_eq!(first["metadata"]["resourceVersion"], "b3");
+    pass.write_intent(&json!({"a": 1})).await.unwrap_err();
+    let last = bodies.lock().last().cloned().unwrap();
+    assert_eq!(last[1]["path"], "/metadata/resourceVersion");
+    assert_eq!(last[1]["value"], "b3");
+    tasks.kill().await;
+}

@@ -1,0 +1,4 @@
+//! crates/engine: all tests of the tier integration, as one executable.
+
+mod applier;
+mod events;

@@ -1,0 +1,3 @@
+//! features/tenants: all tests of the tier contract, as one executable.
+
+mod postgres;

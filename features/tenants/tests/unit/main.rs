@@ -1,0 +1,3 @@
+//! features/tenants: all tests of the tier unit, as one executable.
+
+mod iam;

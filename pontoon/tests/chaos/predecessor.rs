@@ -1,0 +1,143 @@
+//! The Lease of the controller a feature replaces: waited for from a stranger, taken from a fellow.
+
+use std::time::Duration;
+
+use crate::outside::{Outside, bury, holder, leases, probes, until_leading, writes};
+use api::probe::Probe;
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
+use serde_json::json;
+use testkit::{Result, World, eventually_within, is};
+
+const FLAG: &str = "--probe-legacy-lease=old";
+const FERRY: &str = "
+apiVersion: probe.pontoon.io/v1alpha1
+kind: Probe
+metadata: {name: ferry}
+spec: {text: moored, outside: {value: anchor}}
+";
+/// Longer than the leader takes from one look at that Lease to the next.
+const TWO_LOOKS: Duration = Duration::from_secs(60);
+
+/// What readiness says of the predecessor's Lease.
+async fn standing(world: &World) -> Result<String> {
+    let (_, text) = world.operator().probe("/readyz?verbose").await?;
+    let line = text
+        .lines()
+        .find(|line| line.contains("predecessor's lease"));
+    Ok(line.unwrap_or_default().to_owned())
+}
+
+async fn until_standing(world: &World, wanted: &str) -> Result<()> {
+    eventually_within(TWO_LOOKS, &format!("readyz says {wanted:?}"), async || {
+        Ok(standing(world).await?.contains(wanted).then_some(()))
+    })
+    .await
+}
+
+/// A predecessor holds its Lease, in the operator's namespace.
+async fn predecessor_holds(world: &World) -> Result<()> {
+    let spec = LeaseSpec {
+        holder_identity: Some("predecessor-1".into()),
+        lease_duration_seconds: Some(15),
+        ..LeaseSpec::default()
+    };
+    let metadata = ObjectMeta {
+        name: Some("old".into()),
+        ..ObjectMeta::default()
+    };
+    let lease = Lease {
+        metadata,
+        spec: Some(spec),
+    };
+    leases(world).create(&PostParams::default(), &lease).await?;
+    Ok(())
+}
+
+/// Another pod of the predecessor renews it.
+async fn predecessor_renews(world: &World, pod: &str) -> Result<()> {
+    let renewed = Patch::Merge(json!({"spec": {"holderIdentity": pod}}));
+    leases(world)
+        .patch("old", &PatchParams::default(), &renewed)
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn the_feature_does_nothing_until_a_strangers_lease_has_run_out() -> Result<()> {
+    let outside = Outside::start().await?;
+    let plan = World::new()
+        .on_reused_plane()
+        .feature("probe")
+        .arg(outside.flag());
+    let world = plan.start().await?;
+    until_leading(world.operator()).await?;
+    predecessor_holds(&world).await?;
+    world.operator().kill();
+    bury(&world).await?;
+    world
+        .operator()
+        .restart(|options| options.args.push(FLAG.into()))
+        .await?;
+    let team = world.namespace("harbour").await?;
+    let mark = world.mark();
+    team.apply(FERRY).await?;
+
+    // Two looks, a renewal between them: each time it is a stranger's, and readiness names him.
+    let home = world.operator_namespace().to_owned();
+    until_standing(&world, &format!("{home}/old held by predecessor-1")).await?;
+    predecessor_renews(&world, "predecessor-2").await?;
+    until_standing(&world, &format!("{home}/old held by predecessor-2")).await?;
+    assert!(standing(&world).await?.starts_with("[-]probe"));
+    assert_eq!(writes(&world, mark).await?, Vec::<String>::new());
+    assert_eq!(outside.calls("Get")?.len(), 0);
+    assert_eq!(probes(&team).get("ferry").await?.status, None);
+
+    // No renewal any more.
+    let team = team.within(TWO_LOOKS);
+    team.until::<Probe>("ferry", is("Ready", "Succeeded"))
+        .await?;
+    assert!(
+        holder(&world, "old")
+            .await?
+            .starts_with(&format!("pontoon/{home}/"))
+    );
+    until_standing(&world, "[+]probe predecessor's lease").await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_fellows_hold_on_the_predecessors_lease_is_taken_at_once() -> Result<()> {
+    let outside = Outside::start().await?;
+    let plan = World::new()
+        .on_reused_plane()
+        .feature("probe")
+        .arg(outside.flag())
+        .arg(FLAG);
+    let plan = plan
+        .arg("--lease-duration=5s")
+        .arg("--lease-renew-deadline=3s");
+    let world = plan.arg("--lease-retry-period=500ms").start().await?;
+    let team = world.namespace("harbour").await?;
+    team.apply(FERRY).await?;
+    team.until::<Probe>("ferry", is("Ready", "Succeeded"))
+        .await?;
+    let first = holder(&world, "old").await?;
+    assert!(
+        first.starts_with(&format!("pontoon/{}/", world.operator_namespace())),
+        "{first}"
+    );
+
+    let other = world.replica("other").await?;
+    world.operator().kill();
+    until_leading(&other).await?;
+    // From a stranger it would have taken a minute.
+    let team = team.within(Duration::from_secs(40));
+    team.apply(&FERRY.replace("anchor", "buoy")).await?;
+    team.until::<Probe>("ferry", is("Ready", "Succeeded"))
+        .await?;
+    assert_ne!(holder(&world, "old").await?, first);
+    assert_eq!(outside.things()?, [("buoy".to_owned(), 2)]);
+    assert_eq!(outside.violations()?, Vec::<serde_json::Value>::new());
+    Ok(())
+}

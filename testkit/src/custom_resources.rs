@@ -1,0 +1,66 @@
+//! Clears a cluster of what a story left, so that the next one can use it.
+
+use anyhow::Result;
+use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{
+    Api, ApiResource, DeleteParams, DynamicObject, GroupVersionKind, ListParams, Patch, PatchParams,
+};
+use kube::{Client, ResourceExt};
+use serde_json::json;
+
+use crate::eventually::eventually;
+
+/// Deletes every custom resource, whatever its finalizers, and the ConfigMaps that have an owner.
+/// CRDs stay.
+///
+/// # When not to use it
+/// While an operator runs: it would act on the deletions.
+pub async fn remove_custom_resources(client: &Client) -> Result<()> {
+    let crds = Api::<CustomResourceDefinition>::all(client.clone());
+    for crd in crds.list(&ListParams::default()).await? {
+        remove_all(client, &crd).await?;
+    }
+    // kube-controller-manager would collect them; most control planes of tests have none.
+    let maps = Api::<ConfigMap>::all(client.clone());
+    for map in maps.list(&ListParams::default()).await? {
+        if !map.owner_references().is_empty() {
+            let namespace = map.namespace().unwrap_or_default();
+            let maps = Api::<ConfigMap>::namespaced(client.clone(), &namespace);
+            maps.delete(&map.name_any(), &DeleteParams::default())
+                .await?;
+        }
+    }
+    Ok(())
+}
+
+async fn remove_all(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
+    let Some(version) = crd.spec.versions.iter().find(|version| version.served) else {
+        return Ok(());
+    };
+    let names = &crd.spec.names;
+    let kind = GroupVersionKind::gvk(&crd.spec.group, &version.name, &names.kind);
+    let kind = ApiResource::from_gvk_with_plural(&kind, &names.plural);
+    let all = Api::<DynamicObject>::all_with(client.clone(), &kind);
+    // A definition that was just applied is not served at once.
+    let what = format!("{} are served", kind.plural);
+    let objects = eventually(&what, async || {
+        match all.list(&ListParams::default()).await {
+            Err(kube::Error::Api(refused)) if refused.code == 429 => Ok(None),
+            answer => Ok(Some(answer?)),
+        }
+    });
+    for object in objects.await? {
+        let name = object.name_any();
+        let api = match object.namespace() {
+            Some(namespace) => Api::namespaced_with(client.clone(), &namespace, &kind),
+            None => all.clone(),
+        };
+        let released = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+        api.patch(&name, &PatchParams::default(), &released).await?;
+        if object.metadata.deletion_timestamp.is_none() {
+            api.delete(&name, &DeleteParams::default()).await?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,9 @@
+//! testkit: all tests of the tier contract, as one executable.
+
+mod child;
+mod control_plane;
+mod fault_proxy;
+mod postgres;
+mod tools;
+mod vault;
+mod world;

@@ -1,0 +1,3 @@
+//! xtask: all tests of the tier start, as one executable.
+
+mod up;
