@@ -130,9 +130,34 @@ impl Child {
             .with_context(|| format!("cannot send {signal} to {} (pid {})", self.name, self.pid))
     }
 
-    /// Stops the program where it stands (SIGSTOP): its sockets stay open and nothing answers.
+    /// Stops the program where it stands (SIGSTOP) and waits until each of its threads has stopped:
+    /// its sockets stay open and nothing answers.
     pub fn freeze(&self) -> Result<()> {
-        self.signal(Signal::SIGSTOP)
+        self.signal(Signal::SIGSTOP)?;
+        // SIGSTOP returns at once; a busy thread goes on, and may answer, until it is scheduled.
+        let started = Instant::now();
+        while !self.is_frozen()? {
+            if started.elapsed() > Duration::from_secs(5) {
+                bail!("{} still runs 5 s after SIGSTOP", self.name);
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(())
+    }
+
+    /// Whether every thread of the program is stopped (state `T` in `/proc/<pid>/task/<id>/stat`).
+    fn is_frozen(&self) -> Result<bool> {
+        let tasks = format!("/proc/{}/task", self.pid);
+        for task in fs::read_dir(&tasks).with_context(|| format!("cannot list {tasks}"))? {
+            // A thread that has ended since it was listed has no file any more.
+            let stat = fs::read_to_string(task?.path().join("stat")).unwrap_or_default();
+            // The state follows the name, which is in brackets and may hold spaces.
+            let state = stat.rsplit_once(") ").map(|(_, after)| after);
+            if state.is_some_and(|state| !state.starts_with('T')) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Lets a frozen program go on.
