@@ -273,7 +273,10 @@ mod tests {
     #[case::gateway_503(503, "<html>", Class::Transient)]
     #[case::sealed(503, r#"{"errors":["Vault is sealed"]}"#, Class::Sealed)]
     fn a_status_has_one_class(#[case] status: u16, #[case] body: &str, #[case] class: Class) {
-        assert_eq!(judged(status, body).class(), class);
+        let error = judged(status, body);
+        assert_eq!(error.class(), class);
+        let is_server_error = class == Class::Transient;
+        assert_eq!(error.may_have_happened(), is_server_error, "{error}");
     }
 
     #[test]

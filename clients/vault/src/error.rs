@@ -186,6 +186,30 @@ impl Error {
         }
     }
 
+    /// Whether a write may have had its effect all the same: read before repeating it.
+    pub fn may_have_happened(&self) -> bool {
+        match self {
+            // A server error, or an answer that cannot be read, does not tell how far Vault came.
+            Self::NoAnswer { .. } | Self::Failed { .. } => true,
+            Self::Unreachable { .. }
+            | Self::Sealed { .. }
+            | Self::Uninitialised { .. }
+            | Self::Denied { .. }
+            | Self::AuthFailed { .. }
+            | Self::Credentials { .. }
+            | Self::NotFound { .. }
+            | Self::AlreadyExists { .. }
+            | Self::Stale { .. }
+            | Self::Throttled { .. }
+            | Self::CheckAndSet { .. }
+            | Self::Invalid { .. }
+            | Self::Redirect { .. }
+            | Self::Settings { .. }
+            | Self::Deposed(_)
+            | Self::Ended { .. } => false,
+        }
+    }
+
     /// Why nobody answered, if that is what it is: the next caller would wait in vain, too.
     pub(crate) fn silence(&self) -> Option<&str> {
         match self {
@@ -204,4 +228,27 @@ impl Error {
 pub struct NoNamespaces {
     pub(crate) version: String,
     pub(crate) namespace: String,
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn text() -> String {
+        "x".to_owned()
+    }
+
+    // What an answered call means is tested where statuses are read.
+    #[rstest]
+    #[case::sent_and_not_answered(Error::NoAnswer { call: text(), address: text(), reason: text() }, true)]
+    #[case::not_connected(Error::Unreachable { address: text(), reason: text() }, false)]
+    #[case::redirected(Error::Redirect { call: text(), reason: text() }, false)]
+    #[case::not_logged_in(Error::AuthFailed { login: text(), message: text() }, false)]
+    #[case::lease_lost(Error::from(Deposed), false)]
+    #[case::ended(Error::Ended { address: text() }, false)]
+    fn only_what_was_sent_may_have_happened(#[case] error: Error, #[case] may: bool) {
+        assert_eq!(error.may_have_happened(), may, "{error}");
+    }
 }

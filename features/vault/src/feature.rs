@@ -28,6 +28,8 @@ use crate::{cleanup, cli, discovery, follow};
 
 /// The longest wait after a failure.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(300);
+/// Each pass over a connection says when the next one is due: its interval counts, and no resync.
+const CONNECTION_RESYNC: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The feature.
 #[derive(Debug, Default)]
@@ -108,6 +110,7 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
         Connections::new(ctx.clone()),
         settings,
     )
+    .resync(CONNECTION_RESYNC)
     .follow(
         namespaces(),
         follow::pickers(&ctx.caches.connections, &ctx.caches.namespaces, |spec| {

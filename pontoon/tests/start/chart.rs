@@ -3,13 +3,17 @@
 use std::{collections::BTreeSet, fs, path::Path, sync::Arc};
 
 use crate::chart_files::{
-    Chart, Cluster, NAMESPACE, operator,
+    Chart, Cluster, NAMESPACE, expect, operator,
     rendered::{all, args, deployment, everything, the},
     schemas, source, text,
 };
 use api::probe::Probe;
 use k8s_openapi::{
-    api::{apps::v1::Deployment, core::v1::Namespace, rbac::v1::ClusterRole},
+    api::{
+        apps::v1::Deployment,
+        core::v1::Namespace,
+        rbac::v1::{ClusterRole, PolicyRule},
+    },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
 };
 use kube::api::{Api, Patch, PatchParams};
@@ -117,6 +121,42 @@ async fn a_pod_writes_to_no_disk_and_may_ask_who_reads_its_metrics() -> Result<(
     assert_eq!(subject["name"], pod["serviceAccountName"]);
     assert_eq!(subject["namespace"], NAMESPACE);
     Ok(())
+}
+
+#[rstest]
+#[case::one("policy")]
+#[case::several("role,kv")]
+#[case::discovery_creates_objects("discovery,role")]
+#[case::connection_alone("connection")]
+#[tokio::test]
+async fn chosen_controllers_get_what_the_operator_says_they_need(
+    #[case] chosen: &str,
+) -> Result<()> {
+    let values = format!("features.vault.enabled=true,vault.controllers={{{chosen}}}");
+    let manifest = Chart::released()?.rendered(&["--set", &values]).await?;
+    let flag = format!("--vault-controllers={chosen}");
+    let printed = expect(operator(&["rbac", "--feature", "vault", &flag]).await?)?;
+    assert_eq!(vault_permissions(&manifest)?, vault_permissions(&printed)?);
+    assert!(args(&manifest)?.contains(&flag), "{manifest}");
+    Ok(())
+}
+
+/// Group, resource and verb of all that the ClusterRole of the feature allows.
+fn vault_permissions(manifest: &str) -> Result<BTreeSet<[String; 3]>> {
+    let mut roles = all(manifest, "ClusterRole")?;
+    roles.retain(|role| role["metadata"]["name"] == "pontoon-vault");
+    assert_eq!(roles.len(), 1, "{manifest}");
+    let rules: Vec<PolicyRule> = serde_json::from_value(roles[0]["rules"].take())?;
+    let mut found = BTreeSet::new();
+    for rule in rules {
+        for group in rule.api_groups.unwrap_or_default() {
+            for resource in rule.resources.iter().flatten() {
+                let verbs = rule.verbs.iter();
+                found.extend(verbs.map(|verb| [group.clone(), resource.clone(), verb.clone()]));
+            }
+        }
+    }
+    Ok(found)
 }
 
 /// Helm upgrades what is part of a release, and leaves alone what lies in a chart's `crds`.

@@ -69,12 +69,13 @@ async fn pods_run_as_the_account_that_names_their_aws_role() -> Result<()> {
 
 #[tokio::test]
 async fn notes_name_the_features_and_the_next_command() -> Result<()> {
-    let policy = ["--set", "networkPolicy.enabled=true"];
-    let notes = Chart::released()?.notes(&policy).await?;
+    let values = "networkPolicy.enabled=true,vault.controllers={policy,role}";
+    let notes = Chart::released()?.notes(&["--set", values]).await?;
     for text in [
         "features: tenants, vault",
         "-n pontoon-system rollout status deployment/pontoon",
         "/pontoon doctor --namespace=pontoon-system",
+        " --vault-controllers=policy,role --feature=",
         "needs the ClusterRole pontoon-metrics-reader",
         "networkPolicy.egress.vault has no rules",
         "`helm uninstall` keeps the CRDs",

@@ -8,6 +8,7 @@ use aws_lc_rs::signature::{RSA_PKCS1_SHA256, RsaKeyPair};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use jiff::Timestamp;
+use kernel::tcp;
 use rustls::pki_types::PrivatePkcs8KeyDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde::Deserialize;
@@ -78,7 +79,12 @@ pub(super) async fn identity(metadata: &str, role: &str) -> Result<Secret, Sourc
         let http = reqwest::Client::builder()
             .no_proxy()
             .timeout(METADATA_TIMEOUT)
-            .build()?;
+            .tcp_keepalive(tcp::KEEPALIVE)
+            .tcp_keepalive_interval(tcp::KEEPALIVE_INTERVAL)
+            .tcp_keepalive_retries(tcp::KEEPALIVE_RETRIES);
+        #[cfg(target_os = "linux")]
+        let http = http.tcp_user_timeout(tcp::user_timeout(&[])); // it only reads
+        let http = http.build()?;
         let mut url = format!("{metadata}/computeMetadata/v1/instance/service-accounts/default");
         url.push_str("/identity?format=full&audience=");
         // The role's name may hold anything; what it means in a URL must not.

@@ -22,7 +22,7 @@ pub(super) async fn adopt(site: &Site, args: &ArgMatches) -> Result<Answer, Fail
         .iter()
         .filter_map(|one| match &one.step {
             Step::Conflict { owner } => Some((one, owner.clone())),
-            Step::Keep
+            Step::Keep { .. }
             | Step::Leave
             | Step::Write { .. }
             | Step::Report { .. }

@@ -289,7 +289,7 @@ fn ahead(target: &Target, one: Ahead) -> Line {
     let Ahead { place, step, diff } = one;
     let named = format!("{}/{}", target::name(target.kind), target.key);
     let (step, why, outcome) = match step {
-        Step::Keep => (NOTHING, String::new(), Outcome::Holds),
+        Step::Keep { .. } => (NOTHING, String::new(), Outcome::Holds),
         Step::Leave => (NOTHING, "driftMode is ignore".to_owned(), Outcome::Holds),
         // All that changes is whose it is.
         Step::Write {

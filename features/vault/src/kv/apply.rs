@@ -24,8 +24,8 @@ pub(super) enum Settled {
     Doubtful,
 }
 
-/// Carries out `step`. Notes in `refused` that Vault refused an announced write: that closes the
-/// intent, however the pass ends.
+/// Carries out `step`. Notes in `refused` that an announced write certainly did not happen: that
+/// closes the intent, however the pass ends.
 pub(super) async fn apply(
     seed: &VaultKVSecret,
     step: Step,
@@ -70,15 +70,19 @@ pub(super) async fn apply(
         }
         Step::Write { cas, kind } => {
             announce(seed, kind, world, ground, pass).await?;
-            match write(seed, cas, ground, pass).await? {
-                Written::Version(version) => {
+            match write(seed, cas, ground, pass).await {
+                Ok(version) => {
                     mark(world, ground, pass).await?;
                     let owner = Some(today(ground));
                     Ok(Settled::Ours { version, owner })
                 }
-                Written::Refused(error) => {
-                    *refused = true;
-                    after_refusal(seed, error, kind, world, ground, pass).await
+                Err(error) => {
+                    *refused = !error.may_have_happened();
+                    if may_be_second(&error) {
+                        after_refusal(seed, error, kind, world, ground, pass).await
+                    } else {
+                        Err(ground.stop(error))
+                    }
                 }
             }
         }
@@ -136,37 +140,30 @@ async fn announce(
     }
 }
 
-/// How a write was answered.
-enum Written {
-    /// The values are this version.
-    Version(u64),
-    /// Vault did not write them.
-    Refused(vault_client::Error),
-}
-
-/// Writes the values if nobody was faster.
+/// Writes the values if nobody was faster; answers their version.
 async fn write(
     seed: &VaultKVSecret,
     cas: u64,
     ground: &Ground<'_>,
     pass: &mut Pass,
-) -> Result<Written, Stop> {
+) -> Result<u64, vault_client::Error> {
     let KvPath { mount, path } = &ground.at;
     let values = gather::values(seed);
     kill_point("kv-before-write");
     let call = ground.vault.write_secret(mount, path, &values, cas);
     let written = pass.outside(Box::pin(call)).await;
     kill_point("kv-after-write");
-    match written {
-        Ok(version) => Ok(Written::Version(version)),
-        // Who may create but not update is refused, too, when somebody was faster.
-        Err(
-            error @ (vault_client::Error::Denied { .. }
-            | vault_client::Error::CheckAndSet { .. }
-            | vault_client::Error::Invalid { .. }),
-        ) => Ok(Written::Refused(error)),
-        Err(error) => Err(ground.stop(error)),
-    }
+    written
+}
+
+/// Whether a write may have been refused because somebody was faster. Who may create but not update
+/// is denied then.
+fn may_be_second(error: &vault_client::Error) -> bool {
+    use vault_client::Error as E;
+    matches!(
+        error,
+        E::Denied { .. } | E::CheckAndSet { .. } | E::Invalid { .. }
+    )
 }
 
 /// Reads who was faster. If nobody was, the refusal is the error.

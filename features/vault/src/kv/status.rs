@@ -19,7 +19,7 @@ use crate::sync::{Error, Stop, dry_run, is_silent, stamp, stopped};
 pub(super) struct Told {
     pub(super) plan: Option<String>,
     pub(super) settled: Option<Settled>,
-    /// Vault refused the write that was announced: there is nothing to find out about it.
+    /// The write that was announced did not happen: there is nothing to find out about it.
     pub(super) refused: bool,
 }
 

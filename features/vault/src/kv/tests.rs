@@ -1,5 +1,6 @@
 use api::vault::{names as words, reasons};
 use http::{Method, StatusCode};
+use rstest::rstest;
 use serde_json::{Value, json};
 use testkit::fault_proxy::{AnyMethod, Rule};
 
@@ -7,6 +8,25 @@ use super::*;
 use crate::fixture::Fixture;
 
 const DATA: &str = "/v1/secret/data/*";
+const METADATA: &str = "/v1/secret/metadata/*";
+
+/// A Vault that has no secret yet, and that answers this to a write.
+async fn answers(status: StatusCode, body: &'static str) -> Fixture {
+    let kv = r#"{"data": {"type": "kv", "options": {"version": "2"}}}"#;
+    let engine = Rule::on(Method::GET, "/v1/sys/internal/ui/mounts/secret");
+    let metadata = Rule::on(Method::GET, METADATA);
+    Fixture::new([
+        engine.status(StatusCode::OK, kv),
+        metadata.status(StatusCode::NOT_FOUND, r#"{"errors": []}"#),
+        Rule::on(Method::POST, DATA).status(status, body),
+    ])
+    .await
+}
+
+/// The status of a seed whose write is announced.
+fn announced() -> Value {
+    json!({"intent": {"kind": "create", "vaultPath": "secret/data/team-a/seed"}})
+}
 
 fn seed(generation: i64, status: Value) -> Value {
     json!({
@@ -29,23 +49,14 @@ async fn attempted(fixture: &Fixture, json: Value) -> (Result<(), Stop>, bool) {
 
 #[tokio::test]
 async fn what_vault_finds_invalid_is_not_asked_again_until_an_edit() {
-    let kv = r#"{"data": {"type": "kv", "options": {"version": "2"}}}"#;
-    let engine = Rule::on(Method::GET, "/v1/sys/internal/ui/mounts/secret");
-    let metadata = Rule::on(Method::GET, "/v1/secret/metadata/*");
-    let fixture = Fixture::new([
-        engine.status(StatusCode::OK, kv),
-        metadata.status(StatusCode::NOT_FOUND, r#"{"errors": []}"#),
-        Rule::on(Method::POST, DATA).status(StatusCode::BAD_REQUEST, r#"{"errors": ["no"]}"#),
-    ])
-    .await;
-    let announced = json!({"intent": {"kind": "create", "vaultPath": "secret/data/team-a/seed"}});
+    let fixture = answers(StatusCode::BAD_REQUEST, r#"{"errors": ["no"]}"#).await;
     let is_invalid = |ended: Result<(), Stop>| {
         let Err(Stop::Blocked { reason }) = ended else {
             panic!("{ended:?}");
         };
         assert_eq!(reason.code, reasons::VALIDATION_FAILED);
     };
-    let (ended, refused) = attempted(&fixture, seed(1, announced.clone())).await;
+    let (ended, refused) = attempted(&fixture, seed(1, announced())).await;
     is_invalid(ended);
     assert!(refused);
 
@@ -55,11 +66,36 @@ async fn what_vault_finds_invalid_is_not_asked_again_until_an_edit() {
     is_invalid(ended);
     assert_eq!(calls(), before, "nothing is asked");
 
-    let (ended, _) = attempted(&fixture, seed(2, announced)).await;
+    let (ended, _) = attempted(&fixture, seed(2, announced())).await;
     is_invalid(ended);
     assert_eq!(
         fixture.vault.count(Method::POST, DATA),
         2,
         "an edit is tried"
     );
+}
+
+const SEALED: &str = r#"{"errors": ["Vault is sealed"]}"#;
+
+#[rstest] //     answer to the write                         refused, reads of metadata
+#[case::denied(StatusCode::FORBIDDEN, "", true, 2)]
+#[case::missing(StatusCode::NOT_FOUND, "", true, 1)]
+#[case::behind(StatusCode::PRECONDITION_FAILED, "", true, 1)]
+#[case::throttled(StatusCode::TOO_MANY_REQUESTS, "", true, 1)]
+#[case::sealed(StatusCode::SERVICE_UNAVAILABLE, SEALED, true, 1)]
+#[case::broken(StatusCode::BAD_GATEWAY, "", false, 1)]
+#[tokio::test]
+async fn only_a_write_that_may_have_happened_stays_announced(
+    #[case] status: StatusCode,
+    #[case] body: &'static str,
+    #[case] expected: bool,
+    #[case] reads: usize,
+) {
+    let fixture = answers(status, body).await;
+    let (ended, refused) = attempted(&fixture, seed(1, announced())).await;
+    assert!(ended.is_err());
+    assert_eq!(refused, expected);
+    assert_eq!(fixture.vault.count(Method::POST, DATA), 1);
+    // Only a refusal that may mean that somebody was faster is followed by a read.
+    assert_eq!(fixture.vault.count(Method::GET, METADATA), reads);
 }

@@ -9,7 +9,7 @@ use engine::{Note, Pass, Recorded};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::Reason;
 
-use super::error::is_outage;
+use super::error::{is_outage, or_outage, passes_after};
 use super::gather::{Ground, Target, in_own_namespace};
 use super::moves;
 use super::plan::{Cause, Step};
@@ -17,7 +17,7 @@ use super::{Declared, Desired, Error, Kept, Record, Stop};
 use crate::cleanup::{self, Leftover};
 use crate::ctx::Ctx;
 use crate::owner::{self, Ownership};
-use crate::place::{self, Place, Wanted};
+use crate::place::{self, Found, Place, Wanted};
 use crate::role::payload;
 
 /// What has been done and found, as far as the pass came.
@@ -29,8 +29,9 @@ pub(crate) struct Applied {
     pub(crate) wrote: bool,
     /// What the next pass writes. It is announced together with the record of this one.
     pub(crate) next: Option<Intent>,
-    /// The path of a write that Vault refused: it had no effect that could be found later.
-    pub(crate) refused: Option<String>,
+    /// The paths at which no announced write of ours can be found later: it certainly did not happen,
+    /// or what is there is somebody else's.
+    pub(crate) refused: Vec<String>,
     /// Drift that is only reported.
     pub(crate) drift: Vec<String>,
     /// Drift that was corrected, on a consent that is spent.
@@ -71,6 +72,7 @@ pub(super) async fn apply<K: Declared>(
     pass: &mut Pass,
     applied: &mut Applied,
 ) -> Result<(), Stop> {
+    note_abandoned(object, desired, ground, pass).await?;
     let status = object.status();
     let (records, elsewhere) = split(K::records(&status), ctx, ground);
     leave_first(object, desired, (&records, &elsewhere), ground, ctx, pass).await?;
@@ -78,12 +80,16 @@ pub(super) async fn apply<K: Declared>(
     let is_recorded = |target: &Target| records.iter().any(|one| one.place.is(&target.place));
     let owes_record = plan
         .iter()
-        .any(|(target, step)| matches!(step, Step::Keep) && !is_recorded(target));
+        .any(|(target, step)| is_found(step) && !is_recorded(target));
     let mut stop = None;
     for (target, step) in plan {
         let record = records.iter().find(|record| record.place.is(&target.place));
         match step {
-            Step::Keep => applied.records.push(written(target, ground)),
+            Step::Keep { text_hash } => {
+                let record = written(target, ground);
+                let sent = text_hash.or(record.sent);
+                applied.records.push(Record { sent, ..record });
+            }
             Step::Leave => applied.records.extend(record.cloned()),
             Step::Report { lost } => {
                 applied.records.extend(record.cloned());
@@ -95,6 +101,7 @@ pub(super) async fn apply<K: Declared>(
                 applied.drift.push(lost);
             }
             Step::Conflict { owner } => {
+                applied.refused.push(target.place.to_string());
                 stop.get_or_insert_with(|| conflict(&target.place, owner.as_deref(), ground));
             }
             Step::Unsupported { fields } => {
@@ -102,7 +109,9 @@ pub(super) async fn apply<K: Declared>(
                 stop.get_or_insert_with(|| unsupported(&target.place, &fields));
             }
             Step::Write { cause, lost } => {
-                if let Some(intent) = intent(target, cause, ground) {
+                let intent = intent(target, cause, ground);
+                let is_announced = intent.is_some();
+                if let Some(intent) = intent {
                     let to_record = applied.wrote || owes_record;
                     let open = announce::<K>(&status, intent, ground, to_record, ctx, pass).await?;
                     if let Announced::Later(intent) = open {
@@ -110,7 +119,7 @@ pub(super) async fn apply<K: Declared>(
                         continue;
                     }
                 }
-                write(target, ground, pass, applied).await?;
+                write(target, ground, is_announced, pass, applied).await?;
                 applied.wrote = true;
                 applied.corrected |= cause == Cause::Correct;
                 applied.records.push(written(target, ground));
@@ -169,6 +178,22 @@ fn split(records: Vec<Record>, ctx: &Ctx, ground: &Ground) -> (Vec<Record>, Vec<
 fn spent(intent: Option<&Intent>) -> bool {
     let kind = intent.and_then(|intent| intent.kind);
     kind == Some(IntentKind::Correct)
+}
+
+/// Whether a step is about something of ours that is in Vault, though it may not be on record.
+fn is_found(step: &Step) -> bool {
+    match step {
+        Step::Keep { .. }
+        | Step::Write {
+            cause: Cause::Edit, ..
+        } => true,
+        Step::Leave
+        | Step::Write { .. }
+        | Step::Report { .. }
+        | Step::Block { .. }
+        | Step::Conflict { .. }
+        | Step::Unsupported { .. } => false,
+    }
 }
 
 fn written(target: &Target, ground: &Ground) -> Record {
@@ -257,6 +282,62 @@ pub(super) fn announced(sync: &mut SyncStatus, intent: Intent) {
     sync.intent = Some(intent);
 }
 
+/// Takes the intent out of a status. Phase Syncing goes with an open intent.
+pub(super) fn closed(sync: &mut SyncStatus) {
+    sync.intent = None;
+    if sync.phase == Some(Phase::Syncing) {
+        sync.phase = Some(Phase::Pending);
+    }
+}
+
+/// Notes as an earlier place what a create made whose answer was lost, where the object does not want
+/// it any more. Without its intent, which ends in this pass, nobody would know of it.
+async fn note_abandoned<K: Declared>(
+    object: &K,
+    desired: &Desired<K::Extra>,
+    ground: &Ground,
+    pass: &mut Pass,
+) -> Result<(), Stop> {
+    let mut status = object.status();
+    let records = K::records(&status);
+    let Some((path, hash)) = moves::abandoned(status.sync(), &records, &desired.targets) else {
+        return Ok(());
+    };
+    let found = match pass.outside(place::read(&ground.vault, &path)).await {
+        // The whole mount may be gone.
+        Err(vault_client::Error::NotFound { .. }) => None,
+        found => found.map_err(Error::from)?,
+    };
+    let Some(entry) = found.and_then(|found| created(&path, &hash, &found, ground)) else {
+        return Ok(());
+    };
+    let sync = status.sync_mut();
+    sync.previous_names.push(entry);
+    closed(sync);
+    match pass.write_intent(&status).await.map_err(Error::from)? {
+        Recorded::Now => Err(Stop::Again),
+        Recorded::Already => Ok(()),
+    }
+}
+
+/// What to remember of `found`, at the path of an announced create; none if it is not ours. Nobody was
+/// given that name, so its grace is over.
+fn created(at: &Place, announced: &str, found: &Found, ground: &Ground) -> Option<PreviousName> {
+    let marker = found.marker();
+    let is_as_announced = found.hash().as_deref() == Some(announced);
+    let recorded = owner::Recorded {
+        owner: None,
+        name: is_as_announced.then(|| at.name()),
+    };
+    let is_ours = owner::judge(marker.as_ref(), &ground.header, recorded) == Ownership::Ours;
+    is_ours.then(|| PreviousName {
+        vault_path: Some(at.to_string()),
+        connection: Some(ground.connection_name.clone()),
+        owner: marker.as_ref().map(owner::shown),
+        until: Some(Time(ground.now)),
+    })
+}
+
 /// An object with several places that moves notes all of them as earlier ones before it writes the
 /// first new one: its status has room for one mount only.
 async fn leave_first<K: Declared>(
@@ -290,14 +371,18 @@ async fn leave_first<K: Declared>(
 async fn write(
     target: &Target,
     ground: &Ground,
+    is_announced: bool,
     pass: &mut Pass,
     applied: &mut Applied,
 ) -> Result<(), Stop> {
-    use vault_client::Error as E;
     let write = place::write(&ground.vault, &target.place, &target.wanted);
     let written = pass.outside(write).await;
-    if let Err(E::Denied { .. } | E::Invalid { .. } | E::NotFound { .. }) = &written {
-        applied.refused = Some(target.place.to_string());
+    // The refusal of another write says nothing of the announced one.
+    if let Err(error) = &written
+        && is_announced
+        && !error.may_have_happened()
+    {
+        applied.refused.push(target.place.to_string());
     }
     Ok(written.map_err(Error::from)?)
 }
@@ -474,13 +559,22 @@ async fn keep_up<K: Declared>(
         vault: in_own_namespace(&vault, &connection, object.terms().vault_namespace),
         ..ground.clone()
     };
-    match update_or_remove::<K>(entry, &place, targets, &there, ctx, pass, applied).await {
-        // That connection is away, and not the object's own.
-        Err(stop) if is_outage(&stop) => {
-            ctx.wait_for(&name, (K::DEPENDENT, pass.key()));
+    let ended = update_or_remove::<K>(entry, &place, targets, &there, ctx, pass, applied).await;
+    let Err(stop) = ended else {
+        return ended;
+    };
+    // What passes by itself at another connection does not concern the object's own state.
+    let stop = or_outage(stop, &name, K::DEPENDENT, ctx, pass).await;
+    if is_outage(&stop) {
+        ctx.wait_for(&name, (K::DEPENDENT, pass.key()));
+        return Ok(true);
+    }
+    match passes_after(&stop, ctx.settings.error_interval) {
+        Some(after) => {
+            applied.recheck = applied.recheck.into_iter().chain([after]).min();
             Ok(true)
         }
-        ended => ended,
+        None => Err(stop),
     }
 }
 

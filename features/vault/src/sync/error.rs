@@ -83,8 +83,9 @@ impl From<Error> for Stop {
     }
 }
 
-/// Why a pass of `kind` over `connection` really stopped. A call without an answer may be the first
-/// sign of an outage: Vault's health tells, so that the outage is not reported twice.
+/// Why a pass of `kind` over `connection` really stopped. A call without an answer, or with that of a
+/// server that fails, may be the first sign of an outage: Vault's health tells, so that the outage is
+/// not reported twice.
 pub(crate) async fn or_outage(
     stop: Stop,
     connection: &str,
@@ -93,7 +94,7 @@ pub(crate) async fn or_outage(
     pass: &mut Pass,
 ) -> Stop {
     let client = ctx.links.client(connection);
-    let Some(client) = client.filter(|_| is_unanswered(&stop)) else {
+    let Some(client) = client.filter(|_| may_be_outage(&stop)) else {
         return stop;
     };
     let is_known_down = ctx.links.health(connection).is_none();
@@ -104,15 +105,34 @@ pub(crate) async fn or_outage(
     stop
 }
 
-fn is_unanswered(stop: &Stop) -> bool {
-    use vault_client::Error as E;
-    matches!(stop, Stop::Failed(Error::Vault(E::NoAnswer { .. })))
+fn may_be_outage(stop: &Stop) -> bool {
+    match stop {
+        Stop::Failed(Error::Vault(error)) => error.class() == Class::Transient,
+        Stop::Failed(Error::Api(_)) | Stop::Again | Stop::Waiting { .. } | Stop::Blocked { .. } => {
+            false
+        }
+    }
 }
 
-/// Whether a look at the health of Vault shows that nobody can use it.
+/// Whether a look at the health of Vault shows that nobody can use it. An error of which nobody is
+/// told shows nothing.
 fn is_away(health: Result<Health, vault_client::Error>) -> bool {
     let usable = health.and_then(|health| health.usable(""));
-    usable.is_err_and(|error| doubts_connection(&error))
+    usable.is_err_and(|error| reason(&error).is_some())
+}
+
+/// When to try again after a stop that passes by itself; none for any other. What does not say when is
+/// tried again after `retry`.
+pub(super) fn passes_after(stop: &Stop, retry: Duration) -> Option<Duration> {
+    match stop {
+        Stop::Waiting { after, .. } => Some(*after),
+        Stop::Failed(Error::Vault(error)) => {
+            let class = error.class();
+            let passes = class.heals_by_itself() && class != Class::Deposed;
+            passes.then_some(retry)
+        }
+        Stop::Failed(Error::Api(_)) | Stop::Again | Stop::Blocked { .. } => None,
+    }
 }
 
 /// The reason a dependent gives; none where its status stays as it is.
@@ -169,6 +189,36 @@ mod tests {
         assert_eq!(reason, connection_not_ready());
     }
 
+    fn no_answer() -> E {
+        E::NoAnswer {
+            call: String::new(),
+            address: ADDRESS.to_owned(),
+            reason: String::new(),
+        }
+    }
+
+    fn failed(status: u16) -> E {
+        E::Failed {
+            call: String::new(),
+            status,
+            message: String::new(),
+        }
+    }
+
+    fn denied() -> E {
+        E::Denied {
+            call: String::new(),
+            message: String::new(),
+        }
+    }
+
+    fn throttled(retry_after: Option<Duration>) -> E {
+        E::Throttled {
+            call: String::new(),
+            retry_after,
+        }
+    }
+
     fn answered(state: ServerState) -> Health {
         Health {
             state,
@@ -182,8 +232,11 @@ mod tests {
     #[case::nobody_answers(Err(unreachable("timed out")), true)]
     #[case::sealed(Ok(answered(ServerState::Sealed)), true)]
     #[case::a_standby_without_a_leader(Ok(answered(ServerState::StandbyCutOff)), true)]
+    #[case::a_gateway_without_a_vault(Err(failed(502)), true)]
     #[case::well(Ok(answered(ServerState::Active)), false)]
-    #[case::busy(Err(E::Throttled { call: String::new(), retry_after: None }), false)]
+    #[case::busy(Err(throttled(None)), false)]
+    #[case::deposed(Err(E::Deposed(kernel::Deposed)), false)]
+    #[case::ended(Err(E::Ended { address: ADDRESS.to_owned() }), false)]
     fn health_tells_an_outage_from_a_lost_answer(
         #[case] health: Result<Health, E>,
         #[case] away: bool,
@@ -192,10 +245,26 @@ mod tests {
     }
 
     #[rstest]
-    #[case::lost(E::NoAnswer { call: String::new(), address: ADDRESS.to_owned(), reason: String::new() }, true)]
-    #[case::refused(E::Denied { call: String::new(), message: String::new() }, false)]
-    #[case::broken(E::Failed { call: String::new(), status: 502, message: String::new() }, false)]
+    #[case::lost(no_answer(), true)]
+    #[case::refused(denied(), false)]
+    #[case::broken(failed(502), true)]
+    #[case::throttled(throttled(None), false)]
     fn health_is_asked_for_when_no_answer_came(#[case] error: E, #[case] asked: bool) {
-        assert_eq!(is_unanswered(&Stop::from(Error::from(error))), asked);
+        assert_eq!(may_be_outage(&Stop::from(Error::from(error))), asked);
+    }
+
+    const RETRY: Duration = Duration::from_secs(30);
+    const LATER: Duration = Duration::from_secs(7);
+
+    #[rstest]
+    #[case::lost(no_answer(), Some(RETRY))]
+    #[case::broken(failed(500), Some(RETRY))]
+    #[case::throttled(throttled(None), Some(RETRY))]
+    #[case::throttled_for_a_while(throttled(Some(LATER)), Some(LATER))]
+    #[case::sealed(E::Sealed { address: ADDRESS.to_owned() }, Some(SEALED))]
+    #[case::denied(denied(), None)]
+    #[case::deposed(E::Deposed(kernel::Deposed), None)]
+    fn what_passes_by_itself_is_tried_again(#[case] error: E, #[case] after: Option<Duration>) {
+        assert_eq!(passes_after(&Error::from(error).into(), RETRY), after);
     }
 }

@@ -288,7 +288,13 @@ async fn attempt<K: Declared>(
             writes,
         };
         let found = gather::found(desired, &recorded, &ground, skip, pass).await?;
-        namesakes::refuse_second(object, &desired.targets, &found, ctx, &ground)?;
+        let second = namesakes::refuse_second(object, &desired.targets, &found, ctx, &ground);
+        if second.is_err() {
+            let base = desired.targets.iter().filter(|one| one.slot.is_none());
+            let base = base.map(|target| target.place.to_string());
+            told.applied.refused.extend(base);
+        }
+        second?;
 
         // Pure.
         let plan = plan::plan(desired, &found, &ground, &recorded);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::vault::PreviousName;
+use api::vault::{IntentKind, PreviousName, SyncStatus};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
@@ -70,6 +70,25 @@ pub(super) fn left(records: &[Record], elsewhere: &[Record], targets: &[&Target]
     left
 }
 
+/// Where an open create is announced that the object does not want any more and that is not on record;
+/// with the hash of what was to be created.
+pub(super) fn abandoned(
+    sync: &SyncStatus,
+    records: &[Record],
+    targets: &[Target],
+) -> Option<(Place, String)> {
+    let intent = sync.intent.as_ref();
+    let create = intent.filter(|intent| intent.kind == Some(IntentKind::Create))?;
+    let at = create.vault_path.as_deref().and_then(Place::parse)?;
+    let earlier = sync.previous_names.iter();
+    let mut earlier = earlier.filter_map(|entry| Place::parse(entry.vault_path.as_deref()?));
+    let is_known = targets.iter().any(|target| target.place.is(&at))
+        || records.iter().any(|record| record.place.is(&at))
+        || earlier.any(|earlier| earlier.is(&at));
+    let hash = create.canonical_hash.clone().unwrap_or_default();
+    (!is_known).then_some((at, hash))
+}
+
 /// Whether an entry names a place where the object is now: what is there must not go when the grace
 /// of the entry ends. `is_here` tells of a connection whether it leads to the Vault at hand.
 pub(super) fn is_current(
@@ -132,6 +151,7 @@ mod tests {
     use super::*;
     use crate::language::policy::Policy;
     use crate::place::Wanted;
+    use api::vault::Intent;
     use rstest::rstest;
 
     fn place(name: &str) -> Place {
@@ -173,6 +193,35 @@ mod tests {
         let left = left(&records, &[], &targets.iter().collect::<Vec<_>>());
         assert_eq!(left.moved, [records[1].clone()]);
         assert_eq!(left.dropped, [records[2].clone()]);
+    }
+
+    #[rstest]
+    #[case::elsewhere(IntentKind::Create, "elsewhere", true)]
+    #[case::where_it_is_wanted(IntentKind::Create, "WANTED", false)]
+    #[case::where_it_is_on_record(IntentKind::Create, "recorded", false)]
+    #[case::at_an_earlier_place(IntentKind::Create, "earlier", false)]
+    #[case::a_correction(IntentKind::Correct, "elsewhere", false)]
+    fn an_announced_create_is_abandoned(
+        #[case] kind: IntentKind,
+        #[case] name: &str,
+        #[case] expected: bool,
+    ) {
+        let sync = SyncStatus {
+            intent: Some(Intent {
+                kind: Some(kind),
+                vault_path: Some(place(name).to_string()),
+                canonical_hash: Some("h".to_owned()),
+                ..Intent::default()
+            }),
+            previous_names: vec![PreviousName {
+                vault_path: Some(place("earlier").to_string()),
+                ..PreviousName::default()
+            }],
+            ..SyncStatus::default()
+        };
+        let (records, targets) = ([record("recorded", None)], [target("wanted", None)]);
+        let found = abandoned(&sync, &records, &targets);
+        assert_eq!(found, expected.then(|| (place(name), "h".to_owned())));
     }
 
     #[test]

@@ -48,8 +48,8 @@ impl Cause {
 /// One effect, or why there is none, at one place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Vault is right.
-    Keep,
+    /// Vault is right. For a policy, with the SHA-256 of the text that is there.
+    Keep { text_hash: Option<String> },
     /// Nobody looked, or nobody wants to hear of what was seen.
     Leave,
     /// Write what is wanted; `lost` tells what that changes.
@@ -93,7 +93,9 @@ fn step(target: &Target, found: Option<&Found>, ground: &Ground, recorded: &Reco
     };
     match owner::judge(found.marker().as_ref(), &ground.header, recorded) {
         Ownership::Ours => decide(target, Some(found), ground, record),
-        Ownership::Unmarked if is_our_create(target, found, ground) => Step::Keep,
+        Ownership::Unmarked if is_our_create(target, found, ground) => {
+            decide(target, Some(found), ground, None)
+        }
         Ownership::Unmarked if ground.adopt => write(Cause::Adopt),
         Ownership::Unmarked => Step::Conflict { owner: None },
         Ownership::Foreign(owner) if ground.adopt_from.as_ref() == Some(&owner) => {
@@ -103,16 +105,18 @@ fn step(target: &Target, found: Option<&Found>, ground: &Ground, recorded: &Reco
     }
 }
 
-/// Where the server drops markers, what stands where we announced a create, and is what we would
-/// have created, is our own, made before a crash.
+/// Where the server drops markers: what is at the path of an announced create, and is as announced or
+/// as wanted now, is our own. The answer to the create was lost, or that to an edit after it.
 fn is_our_create(target: &Target, found: &Found, ground: &Ground) -> bool {
-    let wanted = target.wanted.hash();
-    let announced = ground.intent.as_ref().is_some_and(|intent| {
+    let live = found.hash();
+    let create = ground.intent.as_ref().filter(|intent| {
         intent.kind == Some(IntentKind::Create)
             && intent.vault_path.as_deref() == Some(&*target.place.to_string())
-            && intent.canonical_hash.as_ref() == Some(&wanted)
     });
-    announced && found.hash() == Some(wanted)
+    live.is_some()
+        && create.is_some_and(|create| {
+            live == create.canonical_hash || live == Some(target.wanted.hash())
+        })
 }
 
 /// What to do about our own, by the table of [`drift`].
@@ -168,10 +172,12 @@ fn decide(
         return Step::Unsupported { fields };
     }
     if live == Live::Other && applied == drift::Applied::Never {
-        return write(Cause::Edit); // ours by its marker, from before our record
+        return write(Cause::Edit); // ours by its marker or its intent, from before our record
     }
     match drift::verdict(live, applied, ground.mode, ground.consent) {
-        Verdict::True => Step::Keep,
+        Verdict::True => Step::Keep {
+            text_hash: found.and_then(Found::text_hash),
+        },
         Verdict::Create => write(Cause::Create),
         Verdict::Edit => write(Cause::Edit),
         Verdict::Overwrite => write(Cause::Overwrite),
@@ -201,7 +207,7 @@ pub(super) fn words(plan: &[(&Target, Step)]) -> String {
     for (target, step) in plan {
         let place = &target.place;
         match step {
-            Step::Keep | Step::Leave => writeln!(text, "{place}: nothing to do"),
+            Step::Keep { .. } | Step::Leave => writeln!(text, "{place}: nothing to do"),
             Step::Write { cause, lost } => {
                 writeln!(text, "{place}: write ({})\n{lost}", cause.word())
             }

@@ -8,9 +8,10 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::{Class, Conditions, Progress, Reason, cap, find, is_true};
 
-use super::apply::{Applied, announced, rename_pending};
-use super::{Declared, Desired, Error, Kept, Stop, error};
+use super::apply::{Applied, announced, closed, rename_pending};
+use super::{Declared, Desired, Error, Kept, Record, Stop, error};
 use crate::ctx::Ctx;
+use crate::place::Place;
 
 /// Said by nobody: the connection's first pass is still to come.
 pub(crate) const STARTING: &str = "ConnectionStarting";
@@ -58,9 +59,11 @@ pub(super) async fn write<K: Declared>(
     for note in &told.applied.notes {
         pass.event(note.clone());
     }
-    // Calls that failed together would all be reported at once.
+    // Calls that failed together would all be reported at once. Who has an intent to close writes now
+    // anyway, and reports with that.
     let ended = if is_down
         && !pass.is_asked_for()
+        && told.applied.refused.is_empty()
         && let Some(after) = ctx.links.turn_to_tell(connection, who)
     {
         let message = format!("many say that VaultConnection {connection} is not ready");
@@ -132,9 +135,6 @@ fn said<K: Declared>(
         status.sync_mut().conditions = set.into_parts().0;
         return false;
     }
-    if told.mode.is_some() {
-        status.sync_mut().effective_drift_mode = told.mode;
-    }
     if is_true(&sync.conditions, conditions::DRY_RUN) {
         set.no(
             conditions::DRY_RUN,
@@ -154,7 +154,7 @@ fn said<K: Declared>(
         (Err(stop), _) => {
             recorded::<K>(status, &told.applied, now);
             close_refused(status.sync_mut(), &told.applied);
-            drifted(status.sync_mut(), &told.applied, &mut set, now);
+            drifted(status.sync_mut(), told.mode, &told.applied, &mut set, now);
             stopped(status.sync_mut(), stop, &mut set, now, pass)
         }
     };
@@ -190,7 +190,7 @@ fn succeeded<K: Declared>(
     recorded::<K>(status, applied, now);
     K::tell(status, desired, applied, set);
     let sync = status.sync_mut();
-    drifted(sync, applied, set, now);
+    drifted(sync, told.mode, applied, set, now);
     sync.retry_count = None;
     sync.next_retry_at = None;
     sync.managed = Some(true);
@@ -238,8 +238,8 @@ fn go_on<K: Declared>(status: &mut K::Status, applied: &Applied, next: &Intent, 
     announced(status.sync_mut(), next.clone());
 }
 
-/// The status to write though a pass reports nothing: what it wrote in Vault is on record. None if it
-/// wrote nothing.
+/// The status to write though a pass reports nothing: what it wrote in Vault is on record, and what was
+/// refused is not announced any more. None if there is neither.
 fn with_record<K: Declared>(
     before: &K::Status,
     applied: &Applied,
@@ -249,15 +249,17 @@ fn with_record<K: Declared>(
     if applied.wrote {
         recorded::<K>(&mut after, applied, now);
     }
+    close_refused(after.sync_mut(), applied);
     (after != *before).then_some(after)
 }
 
-/// Ends the intent of a write that Vault refused. While it was open, the equal role of somebody else
+/// Ends the intent of a write that is not in Vault. While it was open, the equal role of somebody else
 /// would pass for ours.
 fn close_refused(sync: &mut SyncStatus, applied: &Applied) {
-    let path = |intent: &Intent| intent.vault_path.clone();
-    if applied.refused.is_some() && sync.intent.as_ref().and_then(path) == applied.refused {
-        sync.intent = None;
+    let intent = sync.intent.as_ref();
+    let path = intent.and_then(|intent| intent.vault_path.as_ref());
+    if path.is_some_and(|path| applied.refused.contains(path)) {
+        closed(sync);
     }
 }
 
@@ -285,20 +287,37 @@ fn recorded<K: Declared>(status: &mut K::Status, applied: &Applied, now: Timesta
         connection: main.connection.clone(),
         owner: main.owner.clone(),
     });
-    // An edit whose answer was lost is found in Vault and not written again. What another release
-    // recorded has no canonical hash; its text is in Vault as that release wrote it.
-    let is_edited =
-        sync.last_applied_canonical_hash.is_some() && sync.last_applied_canonical_hash != main.hash;
-    if applied.wrote || is_edited || sync.last_applied_hash.is_none() {
+    if applied.wrote || is_edited(sync, main) || sync.last_applied_hash.is_none() {
         sync.last_applied_hash.clone_from(&main.sent);
     }
     sync.last_applied_canonical_hash.clone_from(&main.hash);
 }
 
-fn drifted(sync: &mut SyncStatus, applied: &Applied, set: &mut Conditions, now: Timestamp) {
+/// Whether what is found is not what the status says was sent last: the answer to an edit was lost.
+fn is_edited(sync: &SyncStatus, found: &Record) -> bool {
+    match &sync.last_applied_canonical_hash {
+        Some(before) => found.hash.as_ref() != Some(before),
+        // Another release recorded only what it sent. Of a policy, the text that is found tells.
+        None => match found.place {
+            Place::Policy { .. } => true,
+            Place::Role { .. } => false,
+        },
+    }
+}
+
+/// Says whether others have changed it. The mode that judges that goes with it: what is stored is the
+/// one in which the drift on record was judged.
+fn drifted(
+    sync: &mut SyncStatus,
+    mode: Option<DriftMode>,
+    applied: &Applied,
+    set: &mut Conditions,
+    now: Timestamp,
+) {
     if applied.records.is_empty() {
         return; // nobody came so far as to look
     }
+    sync.effective_drift_mode = mode.or(sync.effective_drift_mode);
     let summary = applied.drift.join("\n");
     if summary.is_empty() {
         sync.drift_detected = sync.drift_detected.map(|_| false);
@@ -363,9 +382,6 @@ pub(crate) fn stopped(
     } else {
         sync.retry_count = None;
         sync.next_retry_at = None;
-        if reason.code == reasons::CONFLICT {
-            sync.intent = None; // nothing of ours can stand there
-        }
     }
     failed
 }

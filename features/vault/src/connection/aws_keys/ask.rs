@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use kernel::{cap, redact};
+use kernel::{cap, redact, tcp};
 use reqwest::{RequestBuilder, Url, redirect};
 use serde::Deserialize;
 use vault_client::{AwsKeys, Secret};
@@ -121,8 +121,12 @@ impl Asked {
             .no_proxy()
             .redirect(redirect::Policy::none())
             .timeout(timeout)
-            .build();
-        match http {
+            .tcp_keepalive(tcp::KEEPALIVE)
+            .tcp_keepalive_interval(tcp::KEEPALIVE_INTERVAL)
+            .tcp_keepalive_retries(tcp::KEEPALIVE_RETRIES);
+        #[cfg(target_os = "linux")]
+        let http = http.tcp_user_timeout(tcp::user_timeout(&[])); // no call writes
+        match http.build() {
             Ok(http) => Ok(Self { name, http }),
             Err(error) => Err(environment(format!("TLS cannot be had: {}", chain(&error)))),
         }

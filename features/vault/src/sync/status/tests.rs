@@ -1,11 +1,9 @@
-use api::vault::{PolicyStatus, RoleStatus, VaultClusterRole, VaultPolicy};
+use api::vault::{PolicyStatus, RoleStatus, VaultClusterRole, VaultPolicy, VaultRole};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use rstest::rstest;
 use serde_json::json;
 
-use super::super::Record;
 use super::*;
-use crate::place::Place;
 
 /// What a pass found or wrote at the place of the policy.
 fn applied(wrote: bool, hash: &str, sent: &str) -> Applied {
@@ -23,25 +21,37 @@ fn applied(wrote: bool, hash: &str, sent: &str) -> Applied {
     }
 }
 
-#[rstest] //                                  canonical  sent        wrote  now
-#[case::the_first_write(                      None,      None,       true,  "new text")]
-#[case::an_edit(                              Some("a"), Some("old"), true,  "new text")]
-#[case::an_edit_whose_answer_was_lost(        Some("a"), Some("old"), false, "new text")]
-#[case::nothing_changed(                      Some("b"), Some("old"), false, "old")]
-#[case::a_text_of_the_predecessor_found_equal(None,      Some("old"), false, "old")]
+#[rstest] //                                  canonical  sent         wrote  sent or found   now
+#[case::the_first_write(                      None,      None,        true,  "new text",     "new text")]
+#[case::an_edit(                              Some("a"), Some("old"), true,  "new text",     "new text")]
+#[case::an_edit_whose_answer_was_lost(        Some("a"), Some("old"), false, "new text",     "new text")]
+#[case::nothing_changed_but_the_layout(       Some("b"), Some("old"), false, "other layout", "old")]
+#[case::a_text_of_the_predecessor_found_equal(None,      Some("old"), false, "old",          "old")]
+#[case::the_first_edit_after_the_predecessor( None,      Some("old"), false, "new text",     "new text")]
 #[rustfmt::skip]
 fn last_applied_is_what_was_sent_last(
     #[case] canonical: Option<&str>,
     #[case] sent: Option<&str>,
     #[case] wrote: bool,
+    #[case] text: &str,
     #[case] expected: &str,
 ) {
     let mut status = PolicyStatus::default();
     status.sync.last_applied_canonical_hash = canonical.map(str::to_owned);
     status.sync.last_applied_hash = sent.map(str::to_owned);
-    recorded::<VaultPolicy>(&mut status, &applied(wrote, "b", "new text"), Timestamp::UNIX_EPOCH);
+    recorded::<VaultPolicy>(&mut status, &applied(wrote, "b", text), Timestamp::UNIX_EPOCH);
     assert_eq!(status.sync.last_applied_hash.as_deref(), Some(expected));
     assert_eq!(status.sync.last_applied_canonical_hash.as_deref(), Some("b"));
+}
+
+#[test]
+fn what_a_predecessor_sent_for_a_role_stays_recorded() {
+    let mut status = RoleStatus::default();
+    status.sync.last_applied_hash = Some("old".to_owned());
+    let mut applied = applied(false, "b", "new");
+    applied.records[0].place = Place::parse(ROLE).unwrap();
+    recorded::<VaultRole>(&mut status, &applied, Timestamp::UNIX_EPOCH);
+    assert_eq!(status.sync.last_applied_hash.as_deref(), Some("old"));
 }
 
 /// A status with drift, if `mode` is given, in that mode, and Ready=False for this reason.
@@ -78,6 +88,23 @@ fn a_drift_that_is_blocked_counts_once(#[case] before: SyncStatus, #[case] count
 }
 
 #[rstest]
+#[case::compared(true, DriftMode::Correct)]
+#[case::stopped_before(false, DriftMode::Detect)]
+fn a_mode_is_stored_by_the_pass_that_compared(#[case] compared: bool, #[case] expected: DriftMode) {
+    let applied = if compared {
+        applied(false, "b", "text")
+    } else {
+        Applied::default()
+    };
+    let mut sync = drifting(Some("detect"), reasons::SUCCEEDED);
+    let now = Timestamp::UNIX_EPOCH;
+    let mut set = Conditions::new(&sync.conditions, Some(1), now);
+    let mode = Some(DriftMode::Correct);
+    drifted(&mut sync, mode, &applied, &mut set, now);
+    assert_eq!(sync.effective_drift_mode, Some(expected));
+}
+
+#[rstest]
 #[case::written(true, true)]
 #[case::only_found(false, false)]
 fn what_was_written_is_on_record_though_nothing_is_reported(
@@ -104,11 +131,25 @@ fn an_intent_ends_with_the_refusal_of_its_write(
     let mut sync = SyncStatus::default();
     announced(&mut sync, create(ROLE));
     let applied = Applied {
-        refused: refused.map(str::to_owned),
+        refused: refused.into_iter().map(str::to_owned).collect(),
         ..Applied::default()
     };
     close_refused(&mut sync, &applied);
     assert_eq!(sync.intent.is_some(), stays);
+    // Phase Syncing goes with an open intent.
+    assert_eq!(sync.phase == Some(Phase::Syncing), stays);
+}
+
+#[test]
+fn a_refused_intent_ends_though_nothing_is_reported() {
+    let mut before = RoleStatus::default();
+    announced(&mut before.sync, create(ROLE));
+    let applied = Applied {
+        refused: vec![ROLE.to_owned()],
+        ..Applied::default()
+    };
+    let after = with_record::<VaultRole>(&before, &applied, Timestamp::UNIX_EPOCH);
+    assert_eq!(after.unwrap().sync.intent, None);
 }
 
 #[test]
