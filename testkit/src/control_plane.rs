@@ -113,7 +113,7 @@ impl ControlPlane {
     }
 
     async fn start_in(scratch: &Arc<Scratch>, options: Options) -> Result<Self> {
-        let slot = free_slot().await?;
+        let slot = free_slot(&ROOT.join("control-planes"), SLOT_WAIT).await?;
         let (etcd_port, peer_port, port) = (Port::free()?, Port::free()?, Port::free()?);
         let authority = Authority::new()?;
         let files = authority.serving_files(scratch)?;
@@ -352,10 +352,11 @@ impl ControlPlane {
     }
 }
 
-/// Leave to run one more control plane on this machine, as soon as another has ended.
-async fn free_slot() -> Result<File> {
-    let folder = ROOT.join("control-planes");
-    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+/// Leave to run one more control plane on this machine, as soon as another has ended. Those who have
+/// leave hold a lock in `folder`. A story that holds one plane and waits for another may wait for its
+/// like for ever, so the wait is bounded.
+async fn free_slot(folder: &Path, wait: Duration) -> Result<File> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let started = Instant::now();
     loop {
         for number in 0..AT_ONCE {
@@ -364,8 +365,11 @@ async fn free_slot() -> Result<File> {
                 return Ok(lock);
             }
         }
-        if started.elapsed() > SLOT_WAIT {
-            bail!("{AT_ONCE} control planes run already and none ended within {SLOT_WAIT:?}");
+        if started.elapsed() > wait {
+            bail!(
+                "{AT_ONCE} control planes run already and none ended within {wait:?}; \
+                 end another test run"
+            );
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -465,4 +469,24 @@ pub(crate) fn spec(dir: &Path, tool: Tool, args: &[String]) -> Result<Spec> {
 pub fn install_crypto() {
     // An error says that it is installed already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn at_most_ten_control_planes_run_at_once() -> Result<()> {
+        let folder = tempfile::tempdir()?;
+        let slot = async || free_slot(folder.path(), Duration::ZERO).await;
+        let mut slots = Vec::new();
+        for _ in 0..10 {
+            slots.push(slot().await?);
+        }
+        let error = slot().await.unwrap_err().to_string();
+        assert!(error.contains("10 control planes run already"), "{error}");
+        drop(slots.pop());
+        slot().await?;
+        Ok(())
+    }
 }

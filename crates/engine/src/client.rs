@@ -331,14 +331,137 @@ fn verb<B>(request: &Request<B>) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kernel::{Clock as _, RealClock, TestClock};
+    use crate::Tasks;
+    use kernel::{Clock as _, Deposed, RealClock, SteppingClock, TestClock};
+    use parking_lot::Mutex;
     use std::net::TcpListener;
+    use std::pin::pin;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use tokio::sync::Notify;
 
-    #[tokio::test]
-    async fn a_write_ends_before_another_leader_may_write() {
+    fn install_crypto() {
         rustls::crypto::aws_lc_rs::default_provider()
             .install_default()
             .ok();
+    }
+
+    /// Clients whose calls are answered by `answer`, without a server.
+    fn clients<F>(
+        max_in_flight: usize,
+        answer: impl Fn(Request<Body>) -> F + Send + 'static,
+    ) -> Clients
+    where
+        F: Future<Output = Result<Response<Body>, BoxError>> + Send + 'static,
+    {
+        install_crypto();
+        let nowhere = Config::new("http://127.0.0.1:9".parse().unwrap());
+        let clients = Clients::new(nowhere, max_in_flight, Metrics::default()).unwrap();
+        Clients {
+            wire: Buffer::new(tower::service_fn(answer).boxed(), 1024),
+            ..clients
+        }
+    }
+
+    fn get_version() -> Request<Vec<u8>> {
+        Request::get("/version").body(Vec::new()).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_waits_until_one_in_flight_has_ended() {
+        let (arrived, gate) = (Arc::new(AtomicU32::new(0)), Arc::new(Notify::new()));
+        let (counted, opened) = (arrived.clone(), gate.clone());
+        let clients = clients(1, move |_| {
+            let (counted, opened) = (counted.clone(), opened.clone());
+            async move {
+                counted.fetch_add(1, Ordering::SeqCst);
+                opened.notified().await;
+                Ok(Response::new(Body::empty()))
+            }
+        });
+        let (first, second) = (clients.unguarded("first"), clients.unguarded("second"));
+        let mut both = pin!(futures::future::join(
+            first.request_text(get_version()),
+            second.request_text(get_version()),
+        ));
+        for calls in 1..=2 {
+            let moment = tokio::time::timeout(Duration::from_secs(1), &mut both);
+            assert!(moment.await.is_err(), "a call is held up");
+            assert_eq!(arrived.load(Ordering::SeqCst), calls);
+            gate.notify_one();
+        }
+        let (first, second) = both.await;
+        assert!(first.is_ok() && second.is_ok());
+    }
+
+    #[tokio::test]
+    async fn the_user_agent_names_version_and_feature() {
+        let agents = Arc::new(Mutex::new(Vec::new()));
+        let log = agents.clone();
+        let clients = clients(1, move |request| {
+            let agent = request.headers()[header::USER_AGENT].clone();
+            log.lock().push(agent);
+            std::future::ready(Ok(Response::new(Body::empty())))
+        });
+        for feature in ["vault", "tenants"] {
+            let client = clients.unguarded(feature);
+            client.request_text(get_version()).await.unwrap();
+        }
+        let version = env!("CARGO_PKG_VERSION");
+        let expected = ["vault", "tenants"].map(|name| format!("pontoon/{version} ({name})"));
+        assert_eq!(*agents.lock(), expected);
+    }
+
+    /// A guard that closes after its clock was read `readings` times.
+    fn closing(readings: u64) -> Guard {
+        let guard = Guard::new(Arc::new(SteppingClock::default()));
+        guard.allow_until(Duration::from_secs(readings));
+        guard.with_margin(Duration::from_secs(5))
+    }
+
+    #[tokio::test]
+    async fn a_guard_that_closes_before_the_bytes_leave_stops_them() {
+        install_crypto();
+        let arrived = Arc::new(AtomicU32::new(0));
+        let counted = arrived.clone();
+        let router = axum::Router::new().fallback(move || {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::ready("{}")
+        });
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let tasks = Tasks::default();
+        tasks.spawn(async move { axum::serve(listener, router).await.unwrap() });
+
+        let (mut stopped, mut sent) = (0, 0);
+        for readings in 1..12 {
+            for (method, body) in [(Method::PATCH, "{}"), (Method::DELETE, "")] {
+                let guards = vec![closing(readings)];
+                let config = Config::new(url.parse().unwrap());
+                let clients = Clients::led_by(&guards, config, 1, Metrics::default()).unwrap();
+                let client = clients.client("f", guards);
+                let request = Request::builder()
+                    .method(method.clone())
+                    .uri("/api/v1/namespaces/a")
+                    .body(body.as_bytes().to_vec());
+                match client.request_text(request.unwrap()).await {
+                    Ok(_) => sent += 1,
+                    Err(error) => {
+                        let refused = GuardedBody::refused(&error);
+                        assert_eq!(refused, Some(Deposed), "{method}, {readings}: {error}");
+                        stopped += 1;
+                    }
+                }
+                let arrived = arrived.load(Ordering::SeqCst);
+                assert_eq!(arrived, sent, "{method} after {readings} readings");
+            }
+        }
+        assert!(stopped >= 4 && sent >= 4, "{stopped} stopped, {sent} sent");
+        tasks.kill().await;
+    }
+
+    #[tokio::test]
+    async fn a_write_ends_before_another_leader_may_write() {
+        install_crypto();
         // It takes connections into its backlog, and answers nobody.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());

@@ -29,3 +29,28 @@ impl CpuPool {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Barrier;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[tokio::test]
+    async fn at_most_its_size_runs_at_once() {
+        let pool = CpuPool(Arc::new(Semaphore::new(2)));
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let pair = Arc::new(Barrier::new(2)); // each piece of work waits for another one
+        let all = (0..40).map(|_| {
+            let (running, most, pair) = (running.clone(), most.clone(), pair.clone());
+            pool.run(move || {
+                let now = running.fetch_add(1, Ordering::SeqCst) + 1;
+                most.fetch_max(now, Ordering::SeqCst);
+                pair.wait();
+                running.fetch_sub(1, Ordering::SeqCst);
+            })
+        });
+        futures::future::join_all(all).await;
+        assert_eq!(most.load(Ordering::SeqCst), 2);
+    }
+}

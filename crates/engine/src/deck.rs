@@ -27,6 +27,26 @@ const LAST_PASSES: Duration = Duration::from_secs(1);
 /// How often each task was started again after a panic, by feature and name.
 pub(crate) type Restarts = Arc<Mutex<BTreeMap<(String, &'static str), u32>>>;
 
+/// What is done about a panic of a task: it is logged, counted, and listed in `restarts`.
+pub(crate) fn restarted(
+    feature: &str,
+    task: &'static str,
+    restarts: &Restarts,
+    metrics: &Metrics,
+) -> impl Fn(&str) + Send + Sync + 'static + use<> {
+    let label = OfTask {
+        feature: feature.to_owned(),
+        task,
+    };
+    let (restarts, metrics) = (restarts.clone(), metrics.clone());
+    move |panic: &str| {
+        let feature = &label.feature;
+        tracing::error!(feature, task, panic, "task panicked; it starts again");
+        metrics.task_restarts.get_or_create(&label).inc();
+        *restarts.lock().entry((feature.clone(), task)).or_default() += 1;
+    }
+}
+
 /// The controllers of all features, until each has ended.
 #[derive(Clone, Default)]
 pub(crate) struct Controllers(Arc<Mutex<Vec<Listed>>>);
@@ -221,22 +241,7 @@ impl Deck {
     {
         let mut leading = self.leading.clone();
         let clock = self.clock.clone();
-        let feature = self.feature.clone();
-        let (restarts, metrics) = (self.restarts.clone(), self.metrics.clone());
-        let panicked = move |panic: &str| {
-            tracing::error!(
-                feature,
-                task = name,
-                panic,
-                "task panicked; it starts again"
-            );
-            let label = OfTask {
-                feature: feature.clone(),
-                task: name,
-            };
-            metrics.task_restarts.get_or_create(&label).inc();
-            *restarts.lock().entry((feature.clone(), name)).or_default() += 1;
-        };
+        let panicked = restarted(&self.feature, name, &self.restarts, &self.metrics);
         self.tasks.spawn(async move {
             while leading.wait_for(|leads| *leads).await.is_ok() {
                 tokio::select! {

@@ -11,10 +11,11 @@ use kube::api::Api;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::deck::{Controllers, Farewells, Restarts};
+use crate::deck::{Controllers, Farewells, Restarts, restarted};
 use crate::lease::{self, Claim, LeaseSettings, LeaseThread};
 use crate::review::Reviewer;
 use crate::server::{self, ListenError, Readiness, Secure};
+use crate::tasks::supervise;
 use crate::tls::{self, Certificate, CertificateError};
 use crate::{
     Clients, CpuPool, Deck, Events, Feature, Health, Hub, Kind, LegacyLease, Metrics, Tasks, Usage,
@@ -130,13 +131,12 @@ impl Engine {
             .lease
             .as_ref()
             .map_or_else(|| "pontoon".to_owned(), |lease| lease.identity.clone());
-        let (events, sending) = Events::new(
+        let (events, sender) = Events::new(
             clients.client("events", vec![guard.clone()]),
             settings.clock.clone(),
             metrics.clone(),
             instance,
         );
-        tasks.spawn(sending);
         let (leading, leads) = watch::channel(false);
         let status = Arc::new(Standing {
             hub: hub.clone(),
@@ -158,6 +158,7 @@ impl Engine {
             leading,
             status,
         };
+        engine.supervise("events", move || sender.clone().run());
         engine.serve().await?;
         Ok(engine)
     }
@@ -286,10 +287,27 @@ impl Engine {
         }
     }
 
+    /// Runs `work` on every replica, as long as the process. After a panic it begins anew, as the
+    /// tasks of features do.
+    fn supervise<F, W>(&self, name: &'static str, work: W)
+    where
+        W: Fn() -> F + Send + Sync + 'static,
+        F: Future<Output = ()> + Send,
+    {
+        let clock = self.settings.clock.clone();
+        let panicked = restarted("engine", name, &self.status.restarts, &self.metrics);
+        self.tasks
+            .spawn(async move { supervise(&clock, work, panicked).await });
+    }
+
     /// A CRD that comes, changes or goes wakes the watches that miss it.
     fn wake_on_crds(&self) {
-        let crds = self.hub.follow(WatchKey::crds());
-        self.tasks.spawn(self.hub.clone().wake_on_crds(crds));
+        let hub = self.hub.clone();
+        let crds = hub.cache(WatchKey::crds()); // its watch outlives a panic
+        self.supervise("crds", move || {
+            let followed = hub.follow(crds.key().clone());
+            hub.clone().wake_on_crds(followed)
+        });
     }
 
     fn deck(
@@ -440,6 +458,7 @@ fn told(health: Option<&Health>, kind: &Kind) -> (bool, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::sync::oneshot;
 
     async fn engine() -> Engine {
@@ -487,6 +506,28 @@ mod tests {
         let drained = tokio::time::timeout(Duration::from_secs(10), engine.drain(&work)).await;
         assert!(drained.is_ok());
         assert_eq!(has_ended.await, Ok(true));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn work_of_the_engine_that_panics_begins_anew() {
+        let engine = engine().await;
+        let runs = Arc::new(AtomicU32::new(0));
+        let counted = runs.clone();
+        engine.supervise("work", move || {
+            let run = counted.fetch_add(1, Ordering::SeqCst);
+            async move {
+                assert!(run > 0, "a mistake");
+                std::future::pending::<()>().await;
+            }
+        });
+        tokio::time::sleep(Duration::from_secs(2)).await; // it waits 1 s
+        assert_eq!(runs.load(Ordering::SeqCst), 2);
+        let details = engine.status.details();
+        let (name, how) = ("task engine/work".into(), "restarted 1 time".into());
+        assert!(details.contains(&(name, false, how)), "{details:?}");
+        let text = engine.metrics.text();
+        let count = r#"pontoon_task_restarts_total{feature="engine",task="work"} 1"#;
+        assert!(text.contains(count), "{text}");
     }
 
     #[tokio::test(start_paused = true)]

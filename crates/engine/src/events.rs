@@ -1,6 +1,7 @@
 //! Events: told once, counted when they repeat, and never the reason a pass fails.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::ObjectReference;
@@ -10,7 +11,7 @@ use kernel::{SharedClock, cap};
 use kube::Client;
 use kube::api::{Api, Patch, PatchParams, PostParams};
 use serde_json::json;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::metrics::Metrics;
 
@@ -77,22 +78,26 @@ enum Message {
 }
 
 impl Events {
-    /// The handle, and the work that sends what is handed in, for as long as it is run.
+    /// The handle, and what sends all that is handed in.
     pub fn new(
         client: Client,
         clock: SharedClock,
         metrics: Metrics,
         instance: String,
-    ) -> (Self, impl Future<Output = ()> + Send) {
-        let (inbox, notes) = mpsc::channel(ROOM);
+    ) -> (Self, EventSender) {
+        let (inbox, messages) = mpsc::channel(ROOM);
         let sender = Sender {
             client,
             clock,
             instance,
+            messages,
             series: HashMap::new(),
             budgets: HashMap::new(),
         };
-        (Self { inbox, metrics }, sender.run(notes))
+        (
+            Self { inbox, metrics },
+            EventSender(Arc::new(Mutex::new(sender))),
+        )
     }
 
     /// Tells of `note` on `regarding`. If there is no room it is dropped and counted.
@@ -112,6 +117,18 @@ impl Events {
     }
 }
 
+/// Sends the events that are handed in. Clones share one inbox.
+#[derive(Clone)]
+pub struct EventSender(Arc<Mutex<Sender>>);
+
+impl EventSender {
+    /// Sends for as long as it is polled and events can be handed in. After a panic it can be run
+    /// again: the event that it was at is lost, and those behind it are sent.
+    pub async fn run(self) {
+        self.0.lock().await.run().await;
+    }
+}
+
 /// What makes two events the same.
 type Same = (String, bool, String, String);
 
@@ -126,13 +143,14 @@ struct Sender {
     client: Client,
     clock: SharedClock,
     instance: String,
+    messages: mpsc::Receiver<Message>,
     series: HashMap<Same, Series>,
     budgets: HashMap<String, (f64, Duration)>,
 }
 
 impl Sender {
-    async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
-        while let Some(message) = inbox.recv().await {
+    async fn run(&mut self) {
+        while let Some(message) = self.messages.recv().await {
             match message {
                 Message::Record(regarding, note) => {
                     if let Err(error) = self.send(*regarding, note).await {
@@ -246,22 +264,25 @@ impl Sender {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
     use super::*;
     use crate::Tasks;
+    use crate::tasks::supervise;
     use kernel::RealClock;
     use kube::client::Body;
 
-    #[tokio::test(start_paused = true)]
-    async fn waiting_events_are_sent_before_it_is_said_so() {
+    /// Three events that wait to be sent, and the count of those that were created. The client
+    /// panics over the first `panics` of them.
+    fn three_events(panics: u32) -> (Events, EventSender, Arc<AtomicU32>) {
         let created = Arc::new(AtomicU32::new(0));
-        let counted = created.clone();
+        let (requests, counted) = (AtomicU32::new(0), created.clone());
         let server = tower::service_fn(move |_: http::Request<Body>| {
+            let panics = requests.fetch_add(1, Ordering::SeqCst) < panics;
             let counted = counted.clone();
             async move {
                 tokio::time::sleep(Duration::from_millis(100)).await;
+                assert!(!panics, "a mistake");
                 counted.fetch_add(1, Ordering::SeqCst);
                 let event = json!({"apiVersion": "events.k8s.io/v1", "kind": "Event",
                     "metadata": {"name": "e"}, "eventTime": null});
@@ -271,16 +292,34 @@ mod tests {
         });
         let clock: SharedClock = Arc::new(RealClock::new());
         let client = Client::new(server, "a");
-        let (events, sending) = Events::new(client, clock, Metrics::default(), "me".into());
-        let tasks = Tasks::default();
-        tasks.spawn(sending);
+        let (events, sender) = Events::new(client, clock, Metrics::default(), "me".into());
         for n in 0..3 {
             let note = Note::normal("Made", format!("number {n}"));
             events.record(ObjectReference::default(), note);
         }
+        (events, sender, created)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn waiting_events_are_sent_before_it_is_said_so() {
+        let (events, sender, created) = three_events(0);
+        let tasks = Tasks::default();
+        tasks.spawn(sender.run());
         events.sent().await;
         assert_eq!(created.load(Ordering::SeqCst), 3);
         tasks.kill().await;
         events.sent().await; // does not wait for what nobody sends
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn after_a_panic_the_other_events_are_sent() {
+        let (events, sender, created) = three_events(1);
+        let clock: SharedClock = Arc::new(RealClock::new());
+        let sending = supervise(&clock, || sender.clone().run(), |_| {});
+        tokio::select! {
+            () = sending => panic!("it goes on"),
+            () = events.sent() => {}
+        }
+        assert_eq!(created.load(Ordering::SeqCst), 2);
     }
 }

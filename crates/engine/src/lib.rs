@@ -50,7 +50,7 @@ pub use cpu::CpuPool;
 pub use deck::{Deck, Running};
 pub use engine::{Engine, Settings, StartError};
 pub use error::{ApiError, Classified};
-pub use events::{Events, Note};
+pub use events::{EventSender, Events, Note};
 pub use feature::{
     Answer, Feature, Finding, LegacyLease, OWN_ACCOUNT, Outcome, Rbac, Usage, Verbs, engine_rbac,
     rule,

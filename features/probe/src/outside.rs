@@ -4,9 +4,12 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use engine::{Classified, kill_point};
-use kernel::{Class, Deposed, Guard, GuardedBody, redact};
+use kernel::{Class, Deposed, Guard, GuardedBody, redact, tcp, write_timeout};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+/// Calls that hang longer are given up.
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A thing outside.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
@@ -58,8 +61,12 @@ pub(crate) struct Outside {
 impl Outside {
     pub(crate) fn new(url: String, guards: Vec<Guard>) -> Self {
         let http = reqwest::Client::builder()
-            .timeout(Duration::from_secs(10))
-            .build();
+            .tcp_keepalive(tcp::KEEPALIVE)
+            .tcp_keepalive_interval(tcp::KEEPALIVE_INTERVAL)
+            .tcp_keepalive_retries(tcp::KEEPALIVE_RETRIES);
+        #[cfg(target_os = "linux")]
+        let http = http.tcp_user_timeout(tcp::user_timeout(&guards));
+        let http = http.build();
         Self {
             url,
             guards,
@@ -139,12 +146,13 @@ impl Outside {
             },
         };
         let guards = match operation {
-            "Get" => Vec::new(),
+            "Get" | "List" => Vec::new(),
             _ => self.guards.clone(),
         };
         let response = self
             .http
             .post(&self.url)
+            .timeout(write_timeout(CALL_TIMEOUT, &guards))
             .header("x-amz-target", format!("Probe.{operation}"))
             .header("x-amz-date", "20260101T000000Z")
             .header("content-type", "application/x-amz-json-1.1")
@@ -170,5 +178,31 @@ impl Outside {
             code: code.rsplit('#').next().unwrap_or(code).to_owned(),
             message: redact(message, secrets),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kernel::{Clock as _, RealClock, TestClock};
+    use std::net::TcpListener;
+    use std::sync::Arc;
+
+    #[tokio::test]
+    async fn a_write_ends_before_another_leader_may_write() {
+        rustls::crypto::aws_lc_rs::default_provider()
+            .install_default()
+            .ok();
+        // It takes connections into its backlog, and answers nobody.
+        let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", silent.local_addr().unwrap());
+        // Its clock stands still: it is nearly over, and stays so.
+        let guard = Guard::new(Arc::new(TestClock::new())).with_margin(Duration::from_millis(100));
+        guard.allow_until(Duration::from_millis(100));
+        let outside = Outside::new(url, vec![guard]);
+        let real = RealClock::new();
+        let error = outside.delete("thing", "marker").await.unwrap_err();
+        assert!(matches!(error, Error::Unreachable { .. }), "{error}");
+        assert!(real.elapsed() < CALL_TIMEOUT / 2, "{error}");
     }
 }

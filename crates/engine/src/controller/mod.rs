@@ -4,6 +4,7 @@ mod spec;
 mod telling;
 
 use std::collections::{BTreeSet, HashMap};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -37,8 +38,6 @@ const LOOK: Duration = Duration::from_millis(20);
 const COUNT: Duration = Duration::from_secs(1);
 /// Share by which resyncs are spread around their period.
 const SPREAD: f64 = 0.1;
-/// The same for blocked objects.
-const BLOCKED_SPREAD: f64 = 0.2;
 /// No pass asks to be repeated sooner than this; what must run at once is `Again`.
 const SHORTEST_RECHECK: Duration = Duration::from_secs(1);
 /// The first passes of this many objects are due at once, those of the others this far apart, and
@@ -82,7 +81,7 @@ struct Settled {
     uid: Box<str>,
     /// The wish; none if others changed the object during the pass.
     wish: Option<u64>,
-    version: u64,
+    version: Handled,
     /// Since when every pass found it blocked.
     blocked_since: Option<Duration>,
 }
@@ -93,7 +92,38 @@ impl Settled {
     }
 
     fn is_current(&self, object: &Stored) -> bool {
-        self.is_same_wish(object) && self.version >= object.version()
+        self.is_same_wish(object) && !self.version.is_older_than(object)
+    }
+}
+
+/// The version of an object that a pass has dealt with: its number, or a marked hash of its text if
+/// it is no number. One word, for there is one of these an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Handled(u64);
+
+impl Handled {
+    /// Marks a hash. etcd never counts as far as this.
+    const HASH: u64 = 1 << 63;
+
+    fn of(object: &Stored) -> Self {
+        match object.version() {
+            0 => {
+                let mut hash = DefaultHasher::new();
+                object.resource_version().hash(&mut hash);
+                Self(hash.finish() | Self::HASH)
+            }
+            number => Self(number),
+        }
+    }
+
+    /// Whether `object` is news. Texts have no order, so any other text is.
+    fn is_older_than(self, object: &Stored) -> bool {
+        let version = Self::of(object);
+        if (self.0 | version.0) & Self::HASH == 0 {
+            self.0 < version.0
+        } else {
+            self != version
+        }
     }
 }
 
@@ -525,21 +555,14 @@ impl Controller {
                 .unwrap_or(now)
         });
         let blocked_for = blocked_since.map_or(Duration::ZERO, |since| now.saturating_sub(since));
-        let blocked = spread(
-            self.spec.blocked_delay(blocked_for),
-            BLOCKED_SPREAD,
-            pass.random,
-        );
+        let blocked = self.spec.blocked_delay(blocked_for, pass.random);
         let planned = planned(&ended, resync, blocked);
-        let handled = pass
-            .written
-            .as_ref()
-            .map_or(pass.object.version(), |written| written.version());
+        let handled = Handled::of(pass.written.as_ref().unwrap_or(&pass.object));
         let next = match self.cache.store().get(key) {
             Some(held) if held.uid() == pass.object.uid() => {
                 if Some(held.wish()) != pass.wish {
                     Next::News(Cause::User)
-                } else if held.version() > handled && planned != Next::Failed {
+                } else if handled.is_older_than(&held) && planned != Next::Failed {
                     Next::News(Cause::Followed)
                 } else {
                     planned

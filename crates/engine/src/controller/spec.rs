@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
-use kernel::{Backoff, Class, ObjectKey, Progress};
+use kernel::{Backoff, Class, ObjectKey, Progress, spread};
 use serde::de::DeserializeOwned;
 
 use crate::hub::WatchKey;
@@ -72,6 +72,8 @@ pub(super) type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
 
 /// An object that is blocked for longer than this is looked at by the later pace.
 const LONG_BLOCKED: Duration = Duration::from_secs(60 * 60);
+/// Share by which the passes over blocked objects are spread around that pace.
+const BLOCKED_SPREAD: f64 = 0.2;
 
 /// All that a feature says about a controller.
 #[derive(Clone)]
@@ -184,14 +186,16 @@ impl ControllerSpec {
         }
     }
 
-    /// When an object is looked at again that has been blocked for this long.
-    pub(super) fn blocked_delay(&self, blocked_for: Duration) -> Duration {
+    /// When an object is looked at again that has been blocked for this long. `random` from 0 to 1
+    /// chooses the moment in the band.
+    pub(super) fn blocked_delay(&self, blocked_for: Duration, random: f64) -> Duration {
         let (first_hour, later) = self.blocked_pace;
-        if blocked_for < LONG_BLOCKED {
+        let pace = if blocked_for < LONG_BLOCKED {
             first_hour
         } else {
             later
-        }
+        };
+        spread(pace, BLOCKED_SPREAD, random)
     }
 
     /// How failures are repeated.

@@ -11,7 +11,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{ApiError, Kind};
+use crate::{ApiError, Kind, Projection};
 
 /// One edit of a map; without a text, its deletion.
 #[derive(Clone)]
@@ -21,16 +21,20 @@ struct Edit {
     text: Option<String>,
     /// Whether the map carries reconcile-now.
     asks: bool,
+    /// How often others have changed its status.
+    status: u32,
 }
 
 impl Edit {
+    /// The versions of a map of the name `unnumbered` are no numbers.
     fn object(&self, version: usize) -> Value {
+        let prefix = if self.name == "unnumbered" { "v" } else { "" };
         let mut metadata = json!({"name": self.name, "namespace": "a", "uid": self.uid,
-            "resourceVersion": version.to_string()});
+            "resourceVersion": format!("{prefix}{version}")});
         if self.asks {
             metadata["annotations"] = json!({kernel::RECONCILE_NOW: "1"});
         }
-        json!({"metadata": metadata, "data": {"text": self.text}})
+        json!({"metadata": metadata, "data": {"text": self.text}, "status": {"count": self.status}})
     }
 }
 
@@ -54,7 +58,7 @@ fn answer(log: &Log, query: &str) -> Response<Body> {
     let mut parts = query.split('&');
     let from = parts.find_map(|part| part.strip_prefix("resourceVersion="));
     let log = log.lock();
-    let known = from.map_or(0, |from| from.parse().unwrap());
+    let known = from.map_or(0, |from| from.trim_start_matches('v').parse().unwrap());
     let mut lines = Vec::new();
     for (place, edit) in log.iter().enumerate().skip(known) {
         let is_last = || !log[place + 1..].iter().any(|later| later.name == edit.name);
@@ -137,6 +141,7 @@ impl Reconcile for Recorder {
                 return Ok(Progress::Blocked { reason });
             }
             "slow" => self.gate.notified().await,
+            "hanging" => std::future::pending().await,
             _ => {}
         }
         Ok(Progress::done())
@@ -252,7 +257,17 @@ impl Replica {
             uid,
             text,
             asks: false,
+            status: 0,
         });
+    }
+
+    /// Others change the status of a map, and nothing else.
+    fn change_status(&self, name: &str) {
+        let mut log = self.log.lock();
+        let last = log.iter().rfind(|edit| edit.name == name);
+        let mut edit = last.expect("an edit").clone();
+        edit.status += 1;
+        log.push(edit);
     }
 
     /// The same edit, by someone who asks for a pass at once.
@@ -393,6 +408,66 @@ async fn first_passes_are_spread_and_an_edit_does_not_wait() {
 #[case::a_window_is_bounded(u32::MAX, 30_000)]
 fn a_first_pass_waits_for_those_before_it(#[case] before: u32, #[case] expected: u64) {
     assert_eq!(first_delay(before), Duration::from_millis(expected));
+}
+
+#[rstest]
+#[case::a_number("numbered")]
+#[case::no_number("unnumbered")]
+#[tokio::test(start_paused = true)]
+async fn a_status_change_by_others_has_its_pass(#[case] name: &str) {
+    let replica = Replica::start();
+    replica.edit(name, "there");
+    let first = replica.after(|r| r.lead(true)).await;
+    assert_eq!(first, passes(&[(name, false)]));
+    for _ in 0..2 {
+        let changed = replica.after(|r| r.change_status(name)).await;
+        assert_eq!(changed, passes(&[(name, false)]));
+        assert_eq!(replica.after(|_| {}).await, passes(&[]), "no news");
+    }
+    replica.tasks.kill().await;
+}
+
+#[rstest]
+#[case::equal("7", "7", false)]
+#[case::higher("7", "8", true)]
+#[case::lower("7", "6", false)]
+#[case::equal_text("b7", "b7", false)]
+#[case::other_text("b7", "a6", true)]
+#[case::text_after_a_number("7", "b7", true)]
+#[case::number_after_a_text("b7", "7", true)]
+fn a_version_is_news(#[case] handled: &str, #[case] seen: &str, #[case] expected: bool) {
+    let stored = |version: &str| {
+        let object = json!({"metadata": {"name": "n", "resourceVersion": version}});
+        let kind = Kind::of::<ConfigMap>();
+        Stored::read(&kind, &object.to_string(), &Projection::Full).unwrap()
+    };
+    let handled = Handled::of(&stored(handled));
+    assert_eq!(handled.is_older_than(&stored(seen)), expected);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_hangs_ends_at_its_deadline_and_backs_off() {
+    let replica = Replica::start_with(|spec| spec.deadline(Duration::from_secs(30)));
+    replica.edit("hanging", "there");
+    let first = replica.after(|r| r.lead(true)).await;
+    assert_eq!(first, passes(&[("hanging", false)]));
+    let other = replica.after(|r| r.edit("other", "now")).await;
+    assert_eq!(other, passes(&[("other", true)]), "it waits for nobody");
+
+    let is_counted = |times: u32| {
+        let count = format!(r#"kind="ConfigMap",outcome="deadline"}} {times}"#);
+        replica.metrics.text().contains(&count)
+    };
+    let failing = || replica.controller.state.lock().queue.failing();
+    assert_eq!((is_counted(1), failing()), (false, 0), "it still hangs");
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!((is_counted(1), failing()), (true, 1));
+    assert!(replica.passed.lock().is_empty(), "the queue's clock stands");
+    let next = |r: &Replica| r.clock.advance(Duration::from_secs(1)); // the delay and its jitter
+    assert_eq!(replica.after(next).await, passes(&[("hanging", false)]));
+    tokio::time::sleep(Duration::from_secs(30)).await;
+    assert_eq!((is_counted(2), failing()), (true, 1));
+    replica.tasks.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
@@ -630,6 +705,28 @@ fn waiting(after: u64) -> Progress {
 fn the_next_pass_is_due(#[case] progress: Progress, #[case] expected: u64, #[case] cause: Cause) {
     let expected = Next::After(Duration::from_millis(expected), cause);
     assert_eq!(planned(&Ok(progress), RESYNC, BLOCKED), expected);
+}
+
+#[rstest]
+#[case::the_earliest(0, 0.0, 240)]
+#[case::the_middle(0, 0.5, 300)]
+#[case::the_latest(0, 1.0, 360)]
+#[case::the_earliest_after_an_hour(61, 0.0, 1_440)]
+#[case::the_latest_after_an_hour(61, 1.0, 2_160)]
+fn passes_over_blocked_objects_are_spread(
+    #[case] minutes: u64,
+    #[case] random: f64,
+    #[case] expected: u64,
+) {
+    let recorder = Recorder {
+        passed: Passed::default(),
+        gone: Arc::default(),
+        gate: Arc::default(),
+    };
+    let spec = ControllerSpec::new(WatchKey::all(Kind::of::<ConfigMap>()), recorder);
+    let delay = spec.blocked_delay(Duration::from_secs(60 * minutes), random);
+    let difference = delay.abs_diff(Duration::from_secs(expected));
+    assert!(difference < Duration::from_millis(1), "{delay:?}");
 }
 
 #[tokio::test(start_paused = true)]

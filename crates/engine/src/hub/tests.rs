@@ -39,6 +39,8 @@ struct Sea {
     bookmarks: Bookmarks,
     /// So many of the next answers panic in the client.
     panics: u32,
+    /// How many pages were read.
+    pages: u32,
 }
 
 /// What a request for a streamed list is answered with.
@@ -52,8 +54,12 @@ enum Streaming {
     Unknown,
     /// An error event after 200, as with an etcd that is too old.
     ErrorEvent,
+    /// One object after another, and the end last, over minutes.
+    Slow,
     /// Never an end, as by servers that ignore the parameter.
     Silent,
+    /// The same for a kind that changes all the time.
+    Busy,
     /// An end before the list is complete.
     Short,
     /// No answer at all.
@@ -169,7 +175,11 @@ impl Sea {
             news.chain(mark).collect()
         } else if query.contains("sendInitialEvents") {
             match self.streaming {
-                Streaming::Yes | Streaming::Short | Streaming::NoHead => {}
+                Streaming::Yes
+                | Streaming::Slow
+                | Streaming::Busy
+                | Streaming::Short
+                | Streaming::NoHead => {}
                 Streaming::Forbidden => return text(422, "sendInitialEvents is forbidden"),
                 Streaming::Unknown => {
                     return text(422, "resourceVersionMatch is forbidden for watch");
@@ -191,11 +201,20 @@ impl Sea {
                 lines.push(mark(self.version));
                 lines.push(line("DELETED", Self::object("ghost", self.version)));
             }
-            if self.streaming == Streaming::Yes {
+            if self.streaming == Streaming::Busy {
+                let change = line("MODIFIED", Self::object("busy", self.version));
+                let all = std::iter::once(lines.concat());
+                return slowly(all.chain(std::iter::repeat(change)));
+            }
+            if matches!(self.streaming, Streaming::Yes | Streaming::Slow) {
                 lines.push(end(self.version));
+            }
+            if self.streaming == Streaming::Slow {
+                return slowly(lines.into_iter());
             }
             lines
         } else {
+            self.pages += 1;
             let items: Vec<_> = self
                 .objects
                 .iter()
@@ -257,6 +276,16 @@ fn whole(text: Vec<u8>) -> Answer {
 fn silent() -> Response<Answer> {
     let never = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
     Response::new(StreamBody::new(never).boxed_unsync())
+}
+
+/// An answer of one line every five seconds.
+fn slowly(lines: impl Iterator<Item = String> + Send + 'static) -> Response<Answer> {
+    let frames = futures::stream::unfold(lines, |mut lines| async move {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        let frame = Frame::data(Bytes::from(lines.next()?));
+        Some((Ok::<_, Infallible>(frame), lines))
+    });
+    Response::new(StreamBody::new(frames).boxed_unsync())
 }
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
@@ -352,7 +381,7 @@ proptest! {
         streaming in prop::sample::select(vec![
             Streaming::Yes, Streaming::Yes, Streaming::Yes, Streaming::Forbidden,
             Streaming::Unknown, Streaming::ErrorEvent, Streaming::Silent, Streaming::Short,
-            Streaming::NoHead, Streaming::NoEvent,
+            Streaming::NoHead, Streaming::NoEvent, Streaming::Busy,
         ]),
         ghost in any::<bool>(),
     ) {
@@ -380,6 +409,7 @@ proptest! {
 
 #[rstest]
 #[case::it_never_ends(Streaming::Silent, 20)]
+#[case::it_changes_all_the_time(Streaming::Busy, 25)]
 #[case::no_answer_begins(Streaming::NoHead, 35)]
 #[case::it_is_no_event(Streaming::NoEvent, 20)]
 #[tokio::test(start_paused = true)]
@@ -395,6 +425,24 @@ async fn a_list_that_is_not_streamed_is_read_by_pages(
     let cache = hub(&sea).cache(maps());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     assert_eq!(cache.health(), Health::Synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_long_list_is_streamed_to_its_end() {
+    let sea = Arc::new(Mutex::new(Sea {
+        streaming: Streaming::Slow,
+        version: 1,
+        ..Sea::default()
+    }));
+    for n in 0..60 {
+        sea.lock().act(&Act::Put(n));
+    }
+    let cache = hub(&sea).cache(maps());
+    tokio::time::sleep(Duration::from_mins(4)).await;
+    assert_eq!(cache.health(), Health::Starting);
+    tokio::time::sleep(Duration::from_mins(2)).await;
+    assert_eq!(cache.health(), Health::Synced);
+    assert_eq!((cache.store().len(), sea.lock().pages), (60, 0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -496,6 +544,27 @@ async fn a_reader_that_falls_behind_is_told_to_look_again_and_holds_up_nobody() 
     listen(&mut quick, &mut held).await;
     assert_eq!(held.values().copied().collect::<Vec<_>>(), [6001]);
     assert!(matches!(slow.next().await, Change::Resync));
+}
+
+#[rstest]
+#[case::as_many_as_it_may(256, false)]
+#[case::one_more(257, true)]
+#[tokio::test(start_paused = true)]
+async fn a_reader_may_be_256_changes_behind(#[case] changes: u64, #[case] is_late: bool) {
+    let sea = Arc::new(Mutex::new(Sea {
+        version: 1,
+        ..Sea::default()
+    }));
+    let hub = hub(&sea);
+    let mut followed = hub.follow(maps());
+    assert!(matches!(followed.next().await, Change::Synced));
+    for version in 2..2 + changes {
+        let json = Sea::object("o1", version).to_string();
+        let object = Stored::read(&maps().kind, &json, &Projection::Full);
+        followed.store().apply(object.unwrap());
+    }
+    let change = followed.next().await;
+    assert_eq!(matches!(change, Change::Resync), is_late, "{change:?}");
 }
 
 /// A hub that has read three ships of which one is gone again.

@@ -1,6 +1,7 @@
 //! One watch, kept alive: list, follow, and start again after whatever happens.
 
 use std::collections::HashMap;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use kube::client::Body;
 use kube::core::Status;
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use tokio::time::Sleep;
 
 use super::{Health, Hub, Watch};
 use crate::client::NoAnswer;
@@ -44,6 +46,10 @@ const UNSERVED: Duration = Duration::from_secs(30);
 /// A streamed list pauses at most this long; a server that ignores the request sends no end of it.
 /// Controllers wait 30 s for what they follow: by then the pages must have been read.
 const STREAM_SILENCE: Duration = Duration::from_secs(10);
+/// The objects of a streamed list come first, all as ADDED, however long that takes. After any other
+/// event its end must follow within this time: kube-apiserver tries to send it every second, and a
+/// server that ignores the request would go on with changes alone.
+const LIST_END: Duration = Duration::from_secs(10);
 /// So many unusable answers in a row to the request for a streamed list: the server does not stream.
 const STREAM_TRIES: u32 = 2;
 /// A server that did not stream a list is asked for it again after this long.
@@ -231,13 +237,25 @@ async fn connection(
     }
     let mut pending = BytesMut::new();
     let mut has_lines = false;
+    let mut end_due: Option<Pin<Box<Sleep>>> = None;
     loop {
         let silence = if fresh.is_some() {
             STREAM_SILENCE
         } else {
             SILENCE
         };
-        let frame = match tokio::time::timeout(silence, body.frame()).await {
+        let overdue = async {
+            match &mut end_due {
+                Some(due) => due.await,
+                None => std::future::pending().await,
+            }
+        };
+        let frame = tokio::select! {
+            biased; // a frame may always be ready
+            () = overdue => return Ended::Refused("the list has no end".to_owned()),
+            frame = tokio::time::timeout(silence, body.frame()) => frame,
+        };
+        let frame = match frame {
             Err(_) if fresh.is_some() => {
                 return Ended::Refused("the list did not come to its end".to_owned());
             }
@@ -258,12 +276,16 @@ async fn connection(
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
             has_lines = true;
             let line = pending.split_to(end + 1);
-            if let Err(ended) = take(watch, position, &mut fresh, &line) {
-                return ended;
-            }
+            let is_added = match take(watch, position, &mut fresh, &line) {
+                Ok(is_added) => is_added,
+                Err(ended) => return ended,
+            };
             if fresh.is_none() {
+                end_due = None;
                 *failures = 0;
                 *watch.heard.lock() = Some(hub.now());
+            } else if !is_added && end_due.is_none() {
+                end_due = Some(Box::pin(tokio::time::sleep(LIST_END)));
             }
         }
     }
@@ -286,23 +308,27 @@ fn complete(watch: &Watch, position: &mut Position, fresh: Fresh, version: Strin
     position.go_on_from(version);
 }
 
-/// Takes in one line of a watch.
+/// Takes in one line of a watch. Answers whether it is an addition.
 fn take(
     watch: &Watch,
     position: &mut Position,
     fresh: &mut Option<Fresh>,
     line: &[u8],
-) -> Result<(), Ended> {
+) -> Result<bool, Ended> {
     let event: WireEvent<'_> = serde_json::from_slice(line)
         .map_err(|error| Ended::Unusable(format!("a line that is no event: {error}")))?;
     match event.r#type {
         "ERROR" => return Err(server_error(event.object.get())),
-        "BOOKMARK" => return bookmark(watch, position, fresh, event.object.get()),
+        "BOOKMARK" => {
+            bookmark(watch, position, fresh, event.object.get())?;
+            return Ok(false);
+        }
         _ => {}
     }
+    let is_added = event.r#type == "ADDED";
     // One object that cannot be read is counted and left out; the watch goes on.
     let Some(object) = watch.read(event.object.get()) else {
-        return Ok(());
+        return Ok(is_added);
     };
     // Before the list is complete no version is one to go on from.
     match (fresh, event.r#type) {
@@ -323,7 +349,7 @@ fn take(
             watch.count_bytes();
         }
     }
-    Ok(())
+    Ok(is_added)
 }
 
 fn bookmark(

@@ -119,3 +119,41 @@ async fn a_version_that_is_no_number_is_sent_as_it_is() {
     assert_eq!(last[1]["value"], "b3");
     tasks.kill().await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn two_finalizers_at_once_do_not_collide() {
+    let tasks = Tasks::default();
+    let mut live = map("old");
+    live["metadata"]["resourceVersion"] = json!("8");
+    live["metadata"]["finalizers"] = json!(["theirs", "another"]);
+    let patches = Arc::new(Mutex::new(Vec::<Value>::new()));
+    let log = patches.clone();
+    let server = tower::service_fn(move |request: Request<Body>| {
+        let (answer, log) = (server(&request, &live), log.clone());
+        let mut written = live.clone();
+        async move {
+            if request.method() != Method::PATCH {
+                return Ok::<_, kube::Error>(answer);
+            }
+            let body = request.into_body().collect().await?.to_bytes();
+            let patch: Value = serde_json::from_slice(&body).unwrap();
+            let finalizers = patch["metadata"]["finalizers"].clone();
+            log.lock().push(patch);
+            if log.lock().len() == 1 {
+                return Ok(answer); // refused as stale
+            }
+            written["metadata"]["resourceVersion"] = json!("9");
+            written["metadata"]["finalizers"] = finalizers;
+            let body = Body::from(written.to_string().into_bytes());
+            Ok(Response::new(body))
+        }
+    });
+    let mut pass = pass_over(&map("old"), Client::new(server, "a"), &tasks).await;
+    assert_eq!(pass.ensure_finalizer("ours").await.unwrap(), Recorded::Now);
+    let patches = patches.lock().clone();
+    let sent: Vec<_> = patches.iter().map(|patch| &patch["metadata"]).collect();
+    let stale = json!({"resourceVersion": "7", "finalizers": ["theirs", "ours"]});
+    let both = json!({"resourceVersion": "8", "finalizers": ["theirs", "another", "ours"]});
+    assert_eq!(sent, [&stale, &both]);
+    tasks.kill().await;
+}

@@ -19,14 +19,14 @@ async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Resul
         kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     let metrics = Metrics::default();
     let clients = Clients::new(config, 8, metrics.clone())?;
-    let (events, sending) = Events::new(
+    let (events, sender) = Events::new(
         clients.unguarded("events"),
         Arc::new(RealClock::new()),
         metrics,
         "me".into(),
     );
     let tasks = engine::Tasks::default();
-    tasks.spawn(sending);
+    tasks.spawn(sender.run());
 
     let regarding = |name: &str| ObjectReference {
         api_version: Some("v1".into()),

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use kernel::Redacted;
+use kernel::{Redacted, tcp};
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode};
 
@@ -80,6 +80,7 @@ impl Address {
         });
         let patience = config.get_connect_timeout().copied().unwrap_or(CONNECT);
         config.connect_timeout(patience.min(CONNECT));
+        notice_dead_servers(&mut config);
         if config.get_application_name().is_none() {
             config.application_name(PROGRAM);
         }
@@ -92,6 +93,29 @@ impl Address {
             secrets: Redacted::new(secrets),
         })
     }
+}
+
+/// Sets keep-alive and user time-out as all our clients have them. A string may ask for less time,
+/// never for more.
+fn notice_dead_servers(config: &mut Config) {
+    let idle = config.get_keepalives_idle().min(tcp::KEEPALIVE);
+    let interval = config.get_keepalives_interval();
+    let interval = interval.map_or(tcp::KEEPALIVE_INTERVAL, |given| {
+        given.min(tcp::KEEPALIVE_INTERVAL)
+    });
+    let retries = config.get_keepalives_retries();
+    let retries = retries.map_or(tcp::KEEPALIVE_RETRIES, |given| {
+        given.min(tcp::KEEPALIVE_RETRIES)
+    });
+    let longest = tcp::user_timeout(&[]); // we only read, so there is no guard
+    let unacknowledged = config.get_tcp_user_timeout();
+    let unacknowledged = unacknowledged.map_or(longest, |given| longest.min(*given));
+    config
+        .keepalives(true)
+        .keepalives_idle(idle)
+        .keepalives_interval(interval)
+        .keepalives_retries(retries)
+        .tcp_user_timeout(unacknowledged);
 }
 
 fn nonsense() -> String {
@@ -270,6 +294,31 @@ mod tests {
         assert_eq!(said.get_application_name(), Some("me"));
         let long = parsed("postgres://u:p@db/x?connect_timeout=600").config;
         assert_eq!(long.get_connect_timeout(), Some(&CONNECT));
+    }
+
+    #[rstest]
+    #[case::unsaid("", 15, 5, 15)]
+    #[case::less("keepalives_idle=4&keepalives_interval=2&tcp_user_timeout=3", 4, 2, 3)]
+    #[case::more(
+        "keepalives=0&keepalives_idle=60&keepalives_interval=60&tcp_user_timeout=60",
+        15,
+        5,
+        15
+    )]
+    fn a_dead_server_is_noticed(
+        #[case] options: &str,
+        #[case] idle: u64,
+        #[case] interval: u64,
+        #[case] unacknowledged: u64,
+    ) {
+        let config = parsed(&format!("postgres://u:p@db/x?{options}")).config;
+        assert!(config.get_keepalives());
+        assert_eq!(config.get_keepalives_idle(), Duration::from_secs(idle));
+        let interval = Duration::from_secs(interval);
+        assert_eq!(config.get_keepalives_interval(), Some(interval));
+        assert_eq!(config.get_keepalives_retries(), Some(3));
+        let unacknowledged = Duration::from_secs(unacknowledged);
+        assert_eq!(config.get_tcp_user_timeout(), Some(&unacknowledged));
     }
 
     #[rstest]
