@@ -13,6 +13,7 @@ mod interrupt;
 mod live;
 mod operator;
 mod progress;
+mod sim;
 mod table;
 mod test;
 mod tools;
@@ -24,6 +25,7 @@ use clap::{Parser, Subcommand};
 
 use crate::generate::Set;
 use crate::live::Up;
+use crate::sim::Sim;
 use crate::test::Chosen;
 use crate::verdict::{Error, Verdict, While};
 
@@ -75,6 +77,8 @@ enum Verb {
         /// Which feature; an unknown name prints the list
         feature: String,
     },
+    /// Run the pure cores of a feature on seeded schedules of crashes, lost answers and meddling
+    Sim(Sim),
     /// Measure
     Bench {
         /// What; an unknown name prints the list
@@ -112,6 +116,7 @@ impl Verb {
             Self::Docs => generate::write(Set::Docs),
             Self::Up(how) => wait(live::up(how)),
             Self::World { feature } => wait(live::world(&feature)),
+            Self::Sim(chosen) => sim::sim(&chosen),
             Self::Bench { name } => bench::bench(&name),
         }
     }

@@ -28,6 +28,7 @@ pub mod flags;
 mod hub;
 mod kill;
 mod kind;
+mod kind_core;
 mod lease;
 pub mod metrics;
 mod pass;
@@ -58,6 +59,11 @@ pub use feature::{
 pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};
 pub use kill::kill_point;
 pub use kind::{InNamespace, Kind};
+pub use kind_core::{
+    AnswerOf, Call, Caller, Effect, Effects, Ended, FactsOf, HoldOff, KindCore, KindIo, Learned,
+    Mode, Never, Next, Object, ObjectWrite, OutcomeOf, PassFacts, ReadOf, Remembered, Report,
+    StepOf, Stop, Truth, World, preview, run_pass,
+};
 pub use lease::LeaseSettings;
 pub use metrics::Metrics;
 pub use pass::{PASS_SPAN, Pass, Recorded};

@@ -128,6 +128,63 @@ impl Pass {
         }
     }
 
+    /// Puts `finalizer` on the object under the version that this pass read, in one try.
+    pub(crate) async fn add_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
+        let mut finalizers = self.object.metadata().finalizers.unwrap_or_default();
+        finalizers.push(finalizer.to_owned());
+        self.write_finalizers("add finalizer to", finalizers).await
+    }
+
+    /// Removes `finalizer` under the version that this pass read, in one try.
+    pub(crate) async fn remove_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
+        let mut finalizers = self.object.metadata().finalizers.unwrap_or_default();
+        finalizers.retain(|held| held != finalizer);
+        match self
+            .write_finalizers("remove finalizer from", finalizers)
+            .await
+        {
+            Err(error) if error.is_not_found() => {}
+            other => other?,
+        }
+        if let Some(now) = self.written.as_ref().filter(|now| is_gone(now)) {
+            self.cache.store().release(now); // what follows must not meet it again
+            self.wish = None;
+        }
+        Ok(())
+    }
+
+    async fn write_finalizers(
+        &mut self,
+        verb: &str,
+        finalizers: Vec<String>,
+    ) -> Result<(), ApiError> {
+        let version = self.object.resource_version();
+        let body = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
+        let what = format!("{verb} {} {}", self.kind.kind, self.key());
+        let path = self.kind.path(self.key());
+        let text = patch::patch(&self.client, &path, what, Form::Merge, &body).await?;
+        self.learn(&text);
+        self.wish = self.written.as_ref().map(|written| written.wish());
+        Ok(())
+    }
+
+    /// Replaces status under the version that this pass read, or has just written. `before` is what the
+    /// writer knows of the old status; other fields of it belong to others and stay.
+    pub(crate) async fn replace_status(
+        &mut self,
+        before: &Value,
+        after: &Value,
+    ) -> Result<(), ApiError> {
+        let object = self.written.as_ref().unwrap_or(&self.object).clone();
+        let version = object.resource_version();
+        let bound = Bound::Version(object.uid(), &version);
+        let what = format!("write status of {} {}", self.kind.kind, self.key());
+        let old = self.parsed(&what)?;
+        self.send_status(old.get("status"), Some(before), after, bound)
+            .await
+            .map(drop)
+    }
+
     /// Removes an annotation that has done its work.
     pub async fn drop_annotation(&mut self, annotation: &str) -> Result<(), ApiError> {
         self.edit_metadata("remove annotation from", |metadata| {
@@ -189,24 +246,42 @@ impl Pass {
         bound: Bound<'_>,
     ) -> Result<bool, ApiError> {
         let what = format!("write status of {} {}", self.kind.kind, self.key());
-        let unreadable = |error: &dyn std::fmt::Display| ApiError::Unreadable {
+        let new = serde_json::to_value(status).map_err(|error| ApiError::Unreadable {
             what: what.clone(),
             message: error.to_string(),
-        };
-        let new = serde_json::to_value(status).map_err(|error| unreadable(&error))?;
-        let old: Value = self
-            .object
-            .parse(&self.kind)
-            .map_err(|error| unreadable(&error))?;
+        })?;
+        let old = self.parsed(&what)?;
         let version = self.object.resource_version();
         let bound = bound.over(old.get("status"), &version);
         // What our type knows of the old status is ours to remove; the rest is others'.
         let ours = old
             .get("status")
             .and_then(|old| serde_json::to_value(S::deserialize(old).ok()?).ok());
-        let Some(body) = patch::status_patch(old.get("status"), ours.as_ref(), &new, bound) else {
+        self.send_status(old.get("status"), ours.as_ref(), &new, bound)
+            .await
+    }
+
+    /// The object as it was read, as JSON.
+    fn parsed(&self, what: &str) -> Result<Value, ApiError> {
+        let parsed = self.object.parse(&self.kind);
+        parsed.map_err(|error| ApiError::Unreadable {
+            what: what.to_owned(),
+            message: error.to_string(),
+        })
+    }
+
+    /// Sends what differs between `old` and `new`; false: nothing does.
+    async fn send_status(
+        &mut self,
+        old: Option<&Value>,
+        ours: Option<&Value>,
+        new: &Value,
+        bound: Bound<'_>,
+    ) -> Result<bool, ApiError> {
+        let Some(body) = patch::status_patch(old, ours, new, bound) else {
             return Ok(false);
         };
+        let what = format!("write status of {} {}", self.kind.kind, self.key());
         let path = format!("{}/status", self.kind.path(self.key()));
         let text = match patch::patch(&self.client, &path, what.clone(), Form::Json, &body).await {
             Err(error) if error.class() == Class::Invalid => {

@@ -4,17 +4,20 @@
 //! | to say                                   | use                                              |
 //! |------------------------------------------|--------------------------------------------------|
 //! | how a pass ended, and why                | [`Progress`], [`Stop`], [`Reason`]               |
-//! | what an error means to us                | [`Class`]                                        |
+//! | what an error means to us                | [`Class`], [`CallError`]                         |
 //! | what is true of an object                | [`Conditions`]                                   |
 //! | what differs, and whose doing it is      | [`diff3`], [`Rules`], [`Diff`]                   |
 //! | when to try, when to look again          | [`Backoff`], [`spread`], [`Clock`]               |
 //! | which object, and whose                  | [`ObjectKey`], [`ClusterId`], [`Marker`]         |
+//! | whether we may touch a thing outside     | [`Ownership`], [`may_touch`]                     |
+//! | where a thing outside stands             | [`Lifecycle`]                                    |
 //! | a name Kubernetes accepts                | [`label`], [`subdomain`]                         |
 //! | a secret, or a text that may hold one    | [`Redacted`], [`redact`], [`cap`]                |
 //! | whether we may write                     | [`Guard`], [`GuardedBody`]                       |
 //! | when a connection counts as dead         | [`tcp`]                                          |
 
 mod backoff;
+mod call_error;
 mod class;
 mod clock;
 mod conditions;
@@ -22,7 +25,9 @@ mod diff3;
 mod guard;
 mod guarded_body;
 mod identity;
+mod lifecycle;
 mod names;
+mod ownership;
 mod progress;
 mod redact;
 mod reference;
@@ -30,6 +35,7 @@ mod schedule;
 pub mod tcp;
 
 pub use backoff::Backoff;
+pub use call_error::CallError;
 pub use class::Class;
 pub use clock::{BootClock, Clock, RealClock, ScaledClock, SharedClock, SteppingClock, TestClock};
 pub use conditions::{Conditions, find, is_true};
@@ -40,7 +46,9 @@ pub use identity::{
     APPLIED, ClusterId, InvalidClusterId, MARKER_CLUSTER, MARKER_OBJECT, Marker, PAUSED,
     RECONCILE_NOW, object_marker,
 };
+pub use lifecycle::{Lifecycle, Observation, Timing, ToDo, Wanted};
 pub use names::{label, subdomain};
+pub use ownership::{AdoptionRequest, Ownership, Touch, may_touch};
 pub use progress::{Progress, Reason, Stop};
 pub use redact::{Redacted, cap, redact};
 pub use reference::{InvalidObjectKey, ObjectKey};

@@ -9,7 +9,7 @@ use crate::cap;
 /// The longest message we put into a condition or an event, in bytes.
 ///
 /// The API server takes 32 KiB; a message is repeated in status, event and log, so it stays short.
-const MESSAGE_LIMIT: usize = 4096;
+pub(crate) const MESSAGE_LIMIT: usize = 4096;
 
 /// Why an object is as it is: a CamelCase code for machines and a sentence for people.
 ///

@@ -3,6 +3,7 @@
 //! ```text
 //! crates/{api,kernel,cel} <- crates/engine, clients/* <- features/* <- pontoon
 //! testkit, testkit/aws: only for tests, and for xtask
+//! testkit/simulator: only for tests; runs the engine's loop, so it depends on the engine
 //! ```
 
 use std::path::Path;
@@ -32,6 +33,7 @@ enum Layer {
 enum Place {
     Product(Layer),
     Testing,
+    Simulator,
     Xtask,
 }
 
@@ -41,6 +43,7 @@ fn place(folder: &str) -> Option<Place> {
         "crates/engine" => Place::Product(Layer::Deck),
         "pontoon" => Place::Product(Layer::Binary),
         "testkit" | "testkit/aws" => Place::Testing,
+        "testkit/simulator" => Place::Simulator,
         "xtask" => Place::Xtask,
         _ if folder.starts_with("clients/") => Place::Product(Layer::Deck),
         _ if folder.starts_with("features/") => Place::Product(Layer::Feature),
@@ -93,10 +96,13 @@ fn verdict(arrow: &Arrow) -> Option<String> {
         (Place::Xtask, _) | (Place::Testing, Place::Testing | Place::Product(Layer::Ground)) => {
             return None;
         }
+        (Place::Simulator, Place::Product(Layer::Ground | Layer::Deck)) => return None,
         (_, Place::Xtask) => "nothing depends on xtask",
-        (Place::Product(_), Place::Testing) if *dev => return None,
-        (Place::Product(_), Place::Testing) => "it is for tests: make it a dev-dependency",
-        (Place::Testing, Place::Product(_)) => "the testkit runs the product from outside",
+        (Place::Product(_), Place::Testing | Place::Simulator) if *dev => return None,
+        (Place::Product(_), Place::Testing | Place::Simulator) => {
+            "it is for tests: make it a dev-dependency"
+        }
+        (Place::Testing | Place::Simulator, _) => "the testkit runs the product from outside",
         (Place::Product(Layer::Feature), Place::Product(Layer::Feature)) => {
             "features meet through Kubernetes objects, never through imports"
         }

@@ -29,7 +29,8 @@ use crate::slot::{Slot, Slots};
 use crate::stored::Stored;
 use crate::tasks::panic_message;
 use crate::{Classified, Tasks};
-use spec::{Failure, Map};
+use spec::Map;
+pub(crate) use spec::{Failure, Passes};
 
 /// Passes wait this long at most for what they follow to be read, looking this often.
 const SETTLE: Duration = Duration::from_secs(30);

@@ -8,6 +8,7 @@ use kernel::{Backoff, Class, ObjectKey, Progress, spread};
 use serde::de::DeserializeOwned;
 
 use crate::hub::WatchKey;
+use crate::kind_core::{CorePasses, KindIo};
 use crate::stored::{Malformed, Stored};
 use crate::{Classified, Kind, Pass};
 
@@ -32,7 +33,7 @@ pub trait Reconcile: Send + Sync + 'static {
 }
 
 /// Why a pass did not end in a [`Progress`].
-pub(super) enum Failure {
+pub(crate) enum Failure {
     Malformed(Malformed),
     Failed {
         class: Class,
@@ -44,7 +45,7 @@ pub(super) enum Failure {
     Idle,
 }
 
-pub(super) trait Passes: Send + Sync + 'static {
+pub(crate) trait Passes: Send + Sync + 'static {
     fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>>;
     fn gone(&self, key: &ObjectKey);
 }
@@ -94,9 +95,18 @@ pub struct ControllerSpec {
 impl ControllerSpec {
     /// A controller of the objects `key` names.
     pub fn new(key: WatchKey, reconcile: impl Reconcile) -> Self {
+        Self::over(key, Arc::new(Typed(reconcile)))
+    }
+
+    /// A controller of the objects `key` names, whose passes run a pure core.
+    pub fn of_core(key: WatchKey, io: impl KindIo) -> Self {
+        Self::over(key, Arc::new(CorePasses::new(io)))
+    }
+
+    fn over(key: WatchKey, passes: Arc<dyn Passes>) -> Self {
         Self {
             key,
-            passes: Arc::new(Typed(reconcile)),
+            passes,
             follows: Vec::new(),
             needs: Vec::new(),
             concurrency: None,

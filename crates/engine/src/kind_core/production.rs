@@ -1,0 +1,210 @@
+//! Passes of a running operator.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
+use kernel::{CallError, Class, ObjectKey, Progress, SharedClock};
+use parking_lot::Mutex;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use tracing::Instrument;
+
+use super::effects::{Effects, ObjectWrite};
+use super::run::{Remembered, run_pass};
+use super::{
+    AnswerOf, Caller, Ended, FactsOf, KindCore, KindIo, Object, OutcomeOf, PassFacts, ReadOf,
+    StepOf, World,
+};
+use crate::controller::{Failure, Passes};
+use crate::stored::{Malformed, Stored};
+use crate::{ApiError, Classified, Kind, Note, Pass, kill_point};
+
+/// A core with what the engine remembers of its objects.
+pub(crate) struct CorePasses<I: KindIo> {
+    io: I,
+    remembered: Mutex<HashMap<ObjectKey, (Box<str>, Remembered<I::Core>)>>,
+}
+
+impl<I: KindIo> CorePasses<I> {
+    pub(crate) fn new(io: I) -> Self {
+        Self {
+            io,
+            remembered: Mutex::default(),
+        }
+    }
+
+    async fn run(&self, pass: &mut Pass) -> Result<Progress, Failure> {
+        let (key, uid) = (pass.key().clone(), Box::from(pass.object().uid()));
+        if !self.io.is_in_scope(&key) {
+            return Ok(Progress::done());
+        }
+        let object = object::<I::Core>(&pass.kind, &pass.object).map_err(Failure::Malformed)?;
+        let span = self.io.log_span(&object);
+        pass.describe(&span);
+        // A pass that is dropped midway leaves nothing: what it did is unknown. A namesake has its own.
+        let held = self.remembered.lock().remove(&key);
+        let held = held.filter(|(before, _)| *before == uid);
+        let mut remembered = held.map(|(_, held)| held).unwrap_or_default();
+        let facts = PassFacts {
+            id: pass.id().to_owned(),
+            random: pass.random,
+            retry_in: pass.retry_in(),
+            is_urgent: pass.is_asked_for(),
+        };
+        let effects = Production {
+            io: &self.io,
+            id: facts.id.clone(),
+            is_urgent: facts.is_urgent,
+            clock: pass.clock().clone(),
+            key: key.clone(),
+            pass: tokio::sync::Mutex::new(pass),
+        };
+        let ended = run_pass(self.io.core(), object, facts, &mut remembered, &effects);
+        let ended = ended.instrument(span).await;
+        self.remembered.lock().insert(key, (uid, remembered));
+        ended.map_err(|CallError { class, message, .. }| Failure::Failed { class, message })
+    }
+}
+
+impl<I: KindIo> Passes for CorePasses<I> {
+    fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>> {
+        Box::pin(self.run(pass))
+    }
+
+    fn gone(&self, key: &ObjectKey) {
+        self.remembered.lock().remove(key);
+        self.io.gone(key);
+    }
+}
+
+/// The object as a core sees it.
+pub(super) fn object<K: KindCore>(kind: &Kind, stored: &Stored) -> Result<Object<K>, Malformed> {
+    /// The status alone, whatever else the object has.
+    #[derive(Deserialize)]
+    struct OnlyStatus<S> {
+        #[serde(
+            default = "Option::default",
+            bound(deserialize = "S: DeserializeOwned")
+        )]
+        status: Option<S>,
+    }
+    #[derive(Deserialize, Default)]
+    struct OnlyConditions {
+        #[serde(default)]
+        conditions: Vec<Condition>,
+    }
+    let OnlyStatus { status } = stored.parse::<OnlyStatus<K::Status>>(kind)?;
+    let conditions = stored.parse::<OnlyStatus<OnlyConditions>>(kind)?.status;
+    Ok(Object {
+        key: stored.key().clone(),
+        metadata: stored.metadata(),
+        resource: stored.parse(kind)?,
+        status: status.unwrap_or_default(),
+        conditions: conditions.unwrap_or_default().conditions,
+    })
+}
+
+type EndedOf<I> = Ended<<<I as KindIo>::Core as KindCore>::Intent>;
+
+/// Effects of a running operator.
+struct Production<'a, I> {
+    io: &'a I,
+    key: ObjectKey,
+    id: String,
+    is_urgent: bool,
+    clock: SharedClock,
+    /// Nobody waits for it: calls do not need it, and the object is written when none is in flight.
+    pass: tokio::sync::Mutex<&'a mut Pass>,
+}
+
+impl<I> Production<'_, I> {
+    fn caller(&self) -> Caller<'_> {
+        Caller {
+            key: &self.key,
+            pass_id: &self.id,
+            is_urgent: self.is_urgent,
+        }
+    }
+}
+
+impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
+    fn gather(&self, object: &Object<I::Core>) -> FactsOf<I> {
+        self.io.gather(object)
+    }
+
+    fn count(&self, world: &World<I::Core>, ended: &EndedOf<I>, took: Duration) {
+        self.io.count(world, ended, took);
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    fn elapsed(&self) -> Duration {
+        self.clock.elapsed()
+    }
+
+    fn kill_point(&self, name: &str) {
+        kill_point(name);
+    }
+
+    fn event(&self, note: Note) {
+        let pass = self.pass.try_lock();
+        pass.expect("events come when no call is in flight")
+            .event(note);
+    }
+
+    async fn read(&self, read: &ReadOf<I>) -> Result<AnswerOf<I>, CallError> {
+        self.io.read(read, &self.caller()).await
+    }
+
+    async fn apply(&self, step: &StepOf<I>) -> Result<OutcomeOf<I>, CallError> {
+        self.io.apply(step, &self.caller()).await
+    }
+
+    async fn write(&self, write: ObjectWrite<'_>, _version: &str) -> Result<String, CallError> {
+        let mut pass = self.pass.lock().await;
+        let written = match write {
+            ObjectWrite::AddFinalizer(finalizer) => pass.add_finalizer(finalizer).await,
+            ObjectWrite::RemoveFinalizer(finalizer) => pass.remove_finalizer(finalizer).await,
+            ObjectWrite::Status { before, after } => pass.replace_status(before, after).await,
+        };
+        written.map_err(|error| call_error(&error))?;
+        let written = pass.written.as_ref();
+        Ok(written.map_or_else(String::new, |written| written.resource_version()))
+    }
+
+    async fn wait_outside<T: Send>(&self, wait: impl Future<Output = T> + Send) -> T {
+        let mut pass = self.pass.lock().await;
+        pass.outside(wait).await
+    }
+}
+
+/// An error of the API server as cores see it.
+impl From<&ApiError> for CallError {
+    fn from(error: &ApiError) -> Self {
+        call_error(error)
+    }
+}
+
+fn call_error(error: &ApiError) -> CallError {
+    let class = error.class();
+    let converted = CallError::new(class, error.to_string());
+    match class {
+        // The server may have taken a write whose answer did not come, or failed after it.
+        Class::Unreachable | Class::Transient => converted.with_unknown_effect(),
+        Class::Throttled
+        | Class::NotFound
+        | Class::AlreadyExists
+        | Class::Conflict
+        | Class::Stale
+        | Class::Denied
+        | Class::Invalid
+        | Class::LimitExceeded
+        | Class::Sealed
+        | Class::Deposed => converted,
+    }
+}

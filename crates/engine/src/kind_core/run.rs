@@ -1,0 +1,479 @@
+//! The loop: one pass over one object, the same for production, preview and simulator.
+
+use std::collections::HashMap;
+
+use futures::future::{BoxFuture, FutureExt};
+use futures::stream::{FuturesUnordered, StreamExt};
+use kernel::{CallError, Class, Progress, Reason};
+use serde_json::Value;
+
+use super::effects::{Effects, Mode, ObjectWrite};
+use super::hold_off::HoldOff;
+use super::{Call, Effect, Ended, KindCore, Learned, Next, Object, PassFacts, Report, Stop, World};
+
+/// Calls per lane in one pass. More means that `next` does not learn from its answers.
+const CALLS_PER_LANE: usize = 12;
+/// Calls in flight in one pass.
+const IN_FLIGHT: usize = 20;
+
+/// What the engine remembers about one object between passes. Dropped with the object or the process.
+pub struct Remembered<K: KindCore> {
+    memory: K::Memory,
+    fresh_intents: Vec<K::Intent>,
+    hold_off: HoldOff,
+}
+
+impl<K: KindCore> Default for Remembered<K> {
+    fn default() -> Self {
+        Self {
+            memory: K::Memory::default(),
+            fresh_intents: Vec::new(),
+            hold_off: HoldOff::default(),
+        }
+    }
+}
+
+/// Runs one pass. The caller catches panics, sets the deadline and drops the future when it ends.
+///
+/// # Errors
+/// A surprise, with the class that decides when the next pass comes: `Stale` if the object as read was
+/// not the newest, `Deposed` if another operator leads.
+pub async fn run_pass<K: KindCore, E: Effects<K>>(
+    kind: &K,
+    object: Object<K>,
+    pass: PassFacts,
+    remembered: &mut Remembered<K>,
+    effects: &E,
+) -> Result<Progress, CallError> {
+    if object.is_deleting() && !object.has_finalizer(kind.finalizer()) {
+        return Ok(Progress::done()); // no effect was ever allowed, so nothing is left
+    }
+    let began = effects.elapsed();
+    let (world, ended) = decide(kind, object, pass, remembered, effects).await?;
+    let progress = conclude(kind, &world, &ended, remembered, effects).await;
+    let took = effects.elapsed().saturating_sub(began);
+    effects.count(&world, &ended, took);
+    progress
+}
+
+/// The part of a pass before the object is written: gathers, and makes calls until nothing is left.
+pub(super) async fn decide<K: KindCore, E: Effects<K>>(
+    kind: &K,
+    object: Object<K>,
+    pass: PassFacts,
+    remembered: &mut Remembered<K>,
+    effects: &E,
+) -> Result<(World<K>, Ended<K::Intent>), CallError> {
+    if pass.is_urgent {
+        remembered.hold_off.clear();
+    }
+    let mut world = World {
+        facts: effects.gather(&object),
+        observed: K::Observed::default(),
+        // Taken, not copied: a pass that is dropped midway leaves nothing that may be outdated.
+        memory: std::mem::take(&mut remembered.memory),
+        fresh_intents: remembered.fresh_intents.clone(),
+        now: effects.now(),
+        elapsed: effects.elapsed(),
+        object,
+        pass,
+    };
+    let ended = make_calls(kind, &mut world, remembered, effects).await?;
+    remembered.memory = world.memory.clone();
+    Ok((world, ended))
+}
+
+/// What the engine itself learns from a step that was really performed.
+struct Performed<Intent> {
+    concern: String,
+    error: Option<CallError>,
+    intent: Option<Intent>,
+}
+
+/// A call that has ended.
+struct Answered<K: KindCore> {
+    lane: String,
+    learned: Learned<K>,
+    performed: Option<Performed<K::Intent>>,
+}
+
+/// The calls of one pass that are under way.
+struct InFlight<'a, K: KindCore> {
+    calls: FuturesUnordered<BoxFuture<'a, Answered<K>>>,
+    /// Each busy lane, and whether its call leaves the cluster.
+    lanes: HashMap<String, bool>,
+    made: HashMap<String, usize>,
+}
+
+impl<'a, K: KindCore> InFlight<'a, K> {
+    fn has_room(&self, lane: &str) -> bool {
+        !self.lanes.contains_key(lane) && self.calls.len() < IN_FLIGHT
+    }
+
+    fn start(&mut self, lane: String, leaves_cluster: bool, call: BoxFuture<'a, Answered<K>>) {
+        *self.made.entry(lane.clone()).or_default() += 1;
+        self.lanes.insert(lane, leaves_cluster);
+        self.calls.push(call);
+    }
+
+    /// The lane in which `next` does not learn from its answers.
+    fn endless(&self) -> Option<&str> {
+        let mut lanes = self.made.iter();
+        let endless = lanes.find(|(_, made)| **made > CALLS_PER_LANE)?;
+        Some(endless.0)
+    }
+}
+
+/// Asks `next` until it wants nothing and nothing is in flight.
+async fn make_calls<K: KindCore, E: Effects<K>>(
+    kind: &K,
+    world: &mut World<K>,
+    remembered: &mut Remembered<K>,
+    effects: &E,
+) -> Result<Ended<K::Intent>, CallError> {
+    let is_preview = effects.mode() == Mode::Preview || kind.is_dry_run(&world.object);
+    let saved = kind.saved_intents(&world.object.status);
+    let mut previewed: Vec<K::Step> = Vec::new();
+    let mut in_flight = InFlight {
+        calls: FuturesUnordered::new(),
+        lanes: HashMap::new(),
+        made: HashMap::new(),
+    };
+    loop {
+        (world.now, world.elapsed) = (effects.now(), effects.elapsed());
+        let next = kind.next(world);
+        let (reads, steps) = match &next {
+            Ok(Next::Calls { reads, steps }) => (&reads[..], &steps[..]),
+            Ok(Next::Done { .. }) | Err(_) => (&[][..], &[][..]),
+        };
+        if is_preview && !steps.is_empty() || !previewed.is_empty() {
+            if foresee(kind, world, steps, &mut previewed) {
+                continue;
+            }
+            let steps = previewed.iter().map(ToString::to_string);
+            return Ok(Ended::Previewed(steps.collect()));
+        }
+        start_reads(reads, &mut in_flight, effects);
+        let unsaved = start_steps(
+            kind,
+            steps,
+            world,
+            &saved,
+            remembered,
+            &mut in_flight,
+            effects,
+        );
+        if let Some(lane) = in_flight.endless() {
+            let message = format!("one pass made more than {CALLS_PER_LANE} calls: {lane}");
+            return Ok(Ended::Stopped(defect(&message)));
+        }
+        if in_flight.calls.is_empty() {
+            return Ok(match next {
+                Ok(Next::Calls { steps, .. }) if steps.is_empty() => {
+                    Ended::Stopped(defect("the plan asks for calls and names none"))
+                }
+                Ok(Next::Calls { .. }) => Ended::Announcing(unsaved),
+                Ok(Next::Done { recheck }) => Ended::Done { recheck },
+                Err(stop) => Ended::Stopped(stop),
+            });
+        }
+        let answered = first_answer(&mut in_flight, effects).await;
+        in_flight.lanes.remove(&answered.lane);
+        if let Some(performed) = answered.performed {
+            note(kind, performed, world, remembered)?;
+        }
+        kind.learn(world, answered.learned);
+        world.fresh_intents.clone_from(&remembered.fresh_intents);
+    }
+}
+
+/// A mistake in the code of a kind.
+fn defect(message: &str) -> Stop {
+    let message = format!("{message}; this is a defect of the operator, please report it");
+    Stop::Failed {
+        reason: Reason::new("OperatorDefect", message),
+        class: Class::Transient,
+    }
+}
+
+fn start_reads<'a, K: KindCore, E: Effects<K>>(
+    reads: &[K::Read],
+    in_flight: &mut InFlight<'a, K>,
+    effects: &'a E,
+) {
+    for read in reads.iter().cloned() {
+        let lane = format!("read {read}");
+        if !in_flight.has_room(&lane) {
+            continue;
+        }
+        let leaves_cluster = read.leaves_cluster();
+        let answered = lane.clone();
+        let began = effects.now();
+        let call = async move {
+            let answer = effects.read(&read).await;
+            Answered {
+                lane: answered,
+                learned: Learned::Answer {
+                    read,
+                    began,
+                    answer,
+                },
+                performed: None,
+            }
+        };
+        in_flight.start(lane, leaves_cluster, call.boxed());
+    }
+}
+
+/// Starts the steps that may run, and returns the intents that must be saved before the others.
+fn start_steps<'a, K: KindCore, E: Effects<K>>(
+    kind: &K,
+    steps: &[K::Step],
+    world: &World<K>,
+    saved: &[K::Intent],
+    remembered: &mut Remembered<K>,
+    in_flight: &mut InFlight<'a, K>,
+    effects: &'a E,
+) -> Vec<K::Intent> {
+    let object = &world.object;
+    let has_finalizer = object.has_finalizer(kind.finalizer());
+    let (mut unsaved, mut waiting) = (Vec::new(), Vec::new());
+    for step in steps.iter().cloned() {
+        let lane = format!("step {}", step.lane());
+        if waiting.contains(&lane) || !in_flight.has_room(&lane) {
+            continue;
+        }
+        let concern = step.concern();
+        let held = &remembered.hold_off;
+        let refusal = held.refusal(&concern, object.generation(), world.elapsed);
+        let intent = kind.intent_for(&step);
+        let is_saved = intent.as_ref().is_none_or(|intent| saved.contains(intent));
+        // Before intents: a step that is held off would otherwise renew its intent for ever.
+        if let Some(error) = refusal {
+            let answered = Answered {
+                lane: lane.clone(),
+                learned: Learned::Outcome {
+                    step,
+                    outcome: Err(error),
+                },
+                performed: None,
+            };
+            in_flight.start(lane, false, std::future::ready(answered).boxed());
+            continue;
+        }
+        if !(is_saved && (has_finalizer || !step.needs_finalizer())) {
+            unsaved.extend(intent.filter(|_| !is_saved));
+            waiting.push(lane); // later steps of this lane follow after it
+            continue;
+        }
+        // Before the call: a pass that is dropped in the middle must not look unsent.
+        let fresh = &mut remembered.fresh_intents;
+        fresh.retain(|fresh| Some(fresh) != intent.as_ref());
+        let point = format!("{}.{}", kind.name(), step.name());
+        let leaves_cluster = step.leaves_cluster();
+        let answered = lane.clone();
+        let call = async move {
+            effects.kill_point(&format!("{point}.before"));
+            let outcome = effects.apply(&step).await;
+            effects.kill_point(&format!("{point}.after"));
+            let performed = Performed {
+                concern,
+                error: outcome.as_ref().err().cloned(),
+                intent,
+            };
+            Answered {
+                lane: answered,
+                learned: Learned::Outcome { step, outcome },
+                performed: Some(performed),
+            }
+        };
+        in_flight.start(lane, leaves_cluster, call.boxed());
+    }
+    unsaved
+}
+
+/// Waits for the first answer; without a place among the running passes if all calls leave the cluster.
+async fn first_answer<K: KindCore, E: Effects<K>>(
+    in_flight: &mut InFlight<'_, K>,
+    effects: &E,
+) -> Answered<K> {
+    let is_outside = in_flight
+        .lanes
+        .values()
+        .all(|leaves_cluster| *leaves_cluster);
+    let answered = in_flight.calls.next();
+    let answered = if is_outside {
+        effects.wait_outside(answered).await
+    } else {
+        answered.await
+    };
+    answered.expect("the caller has checked that a call is in flight")
+}
+
+/// Keeps what the engine learns from a step.
+fn note<K: KindCore>(
+    kind: &K,
+    performed: Performed<K::Intent>,
+    world: &World<K>,
+    remembered: &mut Remembered<K>,
+) -> Result<(), CallError> {
+    let Performed {
+        concern,
+        error,
+        intent,
+    } = performed;
+    if let Some(error) = error.as_ref().filter(|error| error.class == Class::Deposed) {
+        return Err(error.clone());
+    }
+    let pace = |error: &CallError, count| kind.hold_off(error, count);
+    let generation = world.object.generation();
+    let hold_off = &mut remembered.hold_off;
+    hold_off.note(concern, generation, world.elapsed, error.as_ref(), pace);
+    // The step surely had no effect, so its intent is as good as new.
+    let had_no_effect = error.is_some_and(|error| !error.may_have_happened);
+    remembered
+        .fresh_intents
+        .extend(intent.filter(|_| had_no_effect));
+    Ok(())
+}
+
+/// Adds the next step to a preview. False: it is complete, or the steps after it cannot be foreseen.
+fn foresee<K: KindCore>(
+    kind: &K,
+    world: &mut World<K>,
+    steps: &[K::Step],
+    previewed: &mut Vec<K::Step>,
+) -> bool {
+    let Some(step) = steps.iter().find(|step| !previewed.contains(step)) else {
+        return false;
+    };
+    previewed.push(step.clone());
+    match kind.foreseen(world, step) {
+        Some(outcome) => {
+            let (step, outcome) = (step.clone(), Ok(outcome));
+            kind.learn(world, Learned::Outcome { step, outcome });
+        }
+        None if steps.len() > 1 => {}
+        None => return false,
+    }
+    true
+}
+
+/// Ends a pass: at most one write of metadata, at most one of status, then events.
+async fn conclude<K: KindCore, E: Effects<K>>(
+    kind: &K,
+    world: &World<K>,
+    ended: &Ended<K::Intent>,
+    remembered: &mut Remembered<K>,
+    effects: &E,
+) -> Result<Progress, CallError> {
+    let object = &world.object;
+    let (status, report) = kind.status(world, ended);
+    for note in report.events() {
+        effects.event(note); // it has happened, also if it cannot be recorded
+    }
+    if object.is_deleting() && matches!(ended, Ended::Done { .. }) {
+        let release = ObjectWrite::RemoveFinalizer(kind.finalizer());
+        write(kind, release, object.version(), effects).await?;
+        return Ok(Progress::done());
+    }
+    save(kind, world, ended, status.clone(), &report, effects).await?;
+    for note in report.transitions(&object.conditions) {
+        effects.event(note);
+    }
+    match ended {
+        Ended::Announcing(intents) => {
+            let saved = kind.saved_intents(&status);
+            if let Some(intent) = intents.iter().find(|intent| !saved.contains(intent)) {
+                let name = kind.name();
+                let message = format!("{name}: status() does not name the intent {intent:?}");
+                return Err(CallError::new(Class::Transient, message));
+            }
+            let fresh = &mut remembered.fresh_intents;
+            fresh.retain(|intent| saved.contains(intent) && !intents.contains(intent));
+            fresh.extend(intents.iter().cloned());
+            Ok(Progress::Again)
+        }
+        Ended::Done { recheck } => Ok(Progress::Done { recheck: *recheck }),
+        Ended::Previewed(_) => Ok(Progress::done()),
+        Ended::Stopped(Stop::Waiting { reason, after }) => Ok(Progress::Waiting {
+            reason: reason.clone(),
+            after: *after,
+        }),
+        Ended::Stopped(Stop::Blocked { reason }) => Ok(Progress::Blocked {
+            reason: reason.clone(),
+        }),
+        Ended::Stopped(Stop::Failed { reason, class }) => {
+            Err(CallError::new(*class, reason.message.clone()))
+        }
+    }
+}
+
+/// Writes finalizer and status where they differ.
+async fn save<K: KindCore, E: Effects<K>>(
+    kind: &K,
+    world: &World<K>,
+    ended: &Ended<K::Intent>,
+    mut status: K::Status,
+    report: &Report,
+    effects: &E,
+) -> Result<(), CallError> {
+    let object = &world.object;
+    let mut version = object.version().to_owned();
+    let needs_finalizer = matches!(ended, Ended::Announcing(_));
+    if needs_finalizer && !object.has_finalizer(kind.finalizer()) {
+        let add = ObjectWrite::AddFinalizer(kind.finalizer());
+        version = write(kind, add, &version, effects).await?;
+    }
+    let conditions = report.conditions(&object.conditions, object.generation(), world.now);
+    let before = as_json(&object.status, &object.conditions)?;
+    if as_json(&status, &conditions)? == before {
+        return Ok(());
+    }
+    kind.stamp(&mut status, world, ended);
+    let after = &as_json(&status, &conditions)?;
+    let before = &before;
+    // Bound to the version read, or a pass from an old cache erases what its successor saved.
+    write(
+        kind,
+        ObjectWrite::Status { before, after },
+        &version,
+        effects,
+    )
+    .await?;
+    Ok(())
+}
+
+/// A status as it is stored.
+fn as_json<S: serde::Serialize>(
+    status: &S,
+    conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
+) -> Result<Value, CallError> {
+    let unreadable = |error: serde_json::Error| CallError::new(Class::Transient, error.to_string());
+    let mut status = serde_json::to_value(status).map_err(unreadable)?;
+    if let Value::Object(fields) = &mut status {
+        if conditions.is_empty() {
+            fields.remove("conditions");
+        } else {
+            let conditions = serde_json::to_value(conditions).map_err(unreadable)?;
+            fields.insert("conditions".to_owned(), conditions);
+        }
+    }
+    Ok(status)
+}
+
+async fn write<K: KindCore, E: Effects<K>>(
+    kind: &K,
+    write: ObjectWrite<'_>,
+    version: &str,
+    effects: &E,
+) -> Result<String, CallError> {
+    let point = format!("{}.{}", kind.name(), write.name());
+    effects.kill_point(&format!("{point}.before"));
+    let version = effects.write(write, version).await?;
+    effects.kill_point(&format!("{point}.after"));
+    Ok(version)
+}
+
+#[cfg(test)]
+mod tests;

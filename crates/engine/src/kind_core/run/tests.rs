@@ -1,0 +1,328 @@
+//! The rules of the loop, on the smallest kind that shows them.
+
+mod graph;
+
+use std::time::Duration;
+
+use kernel::{CallError, Class, Progress};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::{Remembered, decide, run_pass};
+use crate::Note;
+use crate::kind_core::{Ended, PassFacts};
+use graph::{FINALIZER, Graph, InMemory};
+
+fn pass_facts() -> PassFacts {
+    PassFacts {
+        id: "00000000".to_owned(),
+        random: 0.5,
+        retry_in: Duration::from_secs(5),
+        is_urgent: false,
+    }
+}
+
+/// A pass over the object as it is stored now.
+async fn pass(
+    kind: &Graph,
+    remembered: &mut Remembered<Graph>,
+    server: &InMemory,
+) -> Result<Progress, CallError> {
+    run_pass(kind, server.object(), pass_facts(), remembered, server).await
+}
+
+/// The first pass of a process over the object.
+async fn first_pass(kind: &Graph, server: &InMemory) -> Result<Progress, CallError> {
+    pass(kind, &mut Remembered::default(), server).await
+}
+
+fn written(writes: &[(&'static str, &str)]) -> Vec<(&'static str, String)> {
+    let owned = |(name, version): &(&'static str, &str)| (*name, (*version).to_owned());
+    writes.iter().map(owned).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_starts_when_its_own_dependencies_are_applied() {
+    let children =
+        json!({"slow": [], "first": [], "second": ["first"], "last": ["slow", "second"]});
+    let server = InMemory::with_children(children);
+    let progress = first_pass(&Graph::default(), &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    let calls = server.calls.lock().clone();
+    let at = |entry: &str| calls.iter().position(|call| call == entry).unwrap();
+    assert!(at("apply second ends") < at("apply slow ends"), "{calls:?}");
+    assert!(at("apply slow ends") < at("apply last begins"), "{calls:?}");
+    assert_eq!(calls.len(), 8, "each child is applied once: {calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn reads_run_concurrently() {
+    let server = InMemory::with_spec(json!({"reads": ["x", "y"]}));
+    let progress = first_pass(&Graph::default(), &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    let calls = server.calls.lock().clone();
+    let mut first = calls[..2].to_vec();
+    first.sort_unstable();
+    assert_eq!(first, ["read x begins", "read y begins"]);
+    assert_eq!(calls.len(), 4, "each read is made once: {calls:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_is_repeated_without_a_call_until_its_time() {
+    let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
+    *server.error.lock() = Some(CallError::new(Class::Denied, "not permitted"));
+    let mut remembered = Remembered::default();
+    for (second, calls) in [(0, 1), (299, 1), (300, 2), (2_099, 2), (2_100, 3)] {
+        *server.elapsed.lock() = Duration::from_secs(second);
+        let progress = pass(&kind, &mut remembered, &server).await;
+        let is_blocked = matches!(progress, Ok(Progress::Blocked { .. }));
+        assert!(is_blocked, "at {second} s: {progress:?}");
+        assert_eq!(server.times("apply a begins"), calls, "at {second} s");
+    }
+    assert_eq!(*server.writes.lock(), written(&[("status", "1")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_person_ends_a_hold_off() {
+    let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
+    *server.error.lock() = Some(CallError::new(Class::Denied, "not permitted"));
+    let mut remembered = Remembered::default();
+    let refused = pass(&kind, &mut remembered, &server).await;
+    assert!(matches!(refused, Ok(Progress::Blocked { .. })));
+    *server.error.lock() = None;
+    let facts = PassFacts {
+        is_urgent: true,
+        ..pass_facts()
+    };
+    let progress = run_pass(&kind, server.object(), facts, &mut remembered, &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refused_step_does_not_renew_its_intent() {
+    let kind = Graph {
+        has_intents: true,
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["status"] = json!({"intents": ["a"]}));
+    *server.error.lock() = Some(CallError::new(Class::Denied, "not permitted"));
+    let mut remembered = Remembered::default();
+    for _ in 0..3 {
+        let progress = pass(&kind, &mut remembered, &server).await;
+        assert!(matches!(progress, Ok(Progress::Blocked { .. })));
+    }
+    assert_eq!(server.times("apply a begins"), 1);
+    assert_eq!(*server.writes.lock(), written(&[("status", "1")]));
+}
+
+#[rstest]
+#[case::before_a_step(json!({"a": []}))]
+#[case::before_the_status(json!({}))]
+#[tokio::test(start_paused = true)]
+async fn a_deposed_leader_writes_nothing(#[case] children: Value) {
+    let server = InMemory {
+        is_deposed: true,
+        ..InMemory::with_children(children)
+    };
+    let error = first_pass(&Graph::default(), &server).await.unwrap_err();
+    assert_eq!(error.class, Class::Deposed);
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+    assert_eq!(*server.writes.lock(), written(&[]));
+    assert!(server.events.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn finalizer_and_intent_are_saved_before_their_step() {
+    let kind = Graph {
+        has_intents: true,
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["metadata"]["finalizers"] = json!([]));
+    let mut remembered = Remembered::default();
+
+    let progress = pass(&kind, &mut remembered, &server).await;
+    assert_eq!(progress, Ok(Progress::Again));
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+    let announced = written(&[("add finalizer", "1"), ("status", "2")]);
+    assert_eq!(*server.writes.lock(), announced);
+    assert_eq!(server.object().status.intents, ["a"]);
+    assert_eq!(remembered.fresh_intents, ["a"]);
+
+    let progress = pass(&kind, &mut remembered, &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    assert_eq!(server.times("apply a ends"), 1);
+    assert_eq!(server.object().status.applied, ["a"]);
+    assert_eq!(remembered.fresh_intents, Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_without_an_intent_still_needs_the_finalizer() {
+    let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
+    server.change(|object| object["metadata"]["finalizers"] = json!([]));
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::Again));
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+    assert!(server.object().has_finalizer(FINALIZER));
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+    assert_eq!(server.times("apply a ends"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pass_that_is_dropped_leaves_no_fresh_intent() {
+    let kind = Graph {
+        has_intents: true,
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    let mut remembered = Remembered::default();
+    let progress = pass(&kind, &mut remembered, &server).await;
+    assert_eq!(progress, Ok(Progress::Again));
+    assert_eq!(remembered.fresh_intents, ["a"]);
+
+    let deadline = Duration::from_millis(500);
+    let dropped = tokio::time::timeout(deadline, pass(&kind, &mut remembered, &server)).await;
+    assert!(dropped.is_err());
+    assert_eq!(*server.calls.lock(), ["apply a begins"]);
+    assert_eq!(remembered.fresh_intents, Vec::<String>::new());
+}
+
+#[rstest]
+#[case::no_effect(CallError::new(Class::Transient, "failed"), vec!["a".to_owned()])]
+#[case::unknown(CallError::new(Class::Unreachable, "no answer").with_unknown_effect(), vec![])]
+#[tokio::test(start_paused = true)]
+async fn an_intent_is_fresh_again_only_if_nothing_happened(
+    #[case] error: CallError,
+    #[case] fresh: Vec<String>,
+) {
+    let kind = Graph {
+        has_intents: true,
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    let mut remembered = Remembered::default();
+    let progress = pass(&kind, &mut remembered, &server).await;
+    assert_eq!(progress, Ok(Progress::Again));
+    *server.error.lock() = Some(error.clone());
+    let failed = pass(&kind, &mut remembered, &server).await.unwrap_err();
+    assert_eq!(failed.class, error.class);
+    assert_eq!(remembered.fresh_intents, fresh);
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_is_written_only_if_it_differs() {
+    let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
+    for second in [0, 100, 200] {
+        *server.elapsed.lock() = Duration::from_secs(second);
+        assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+    }
+    assert_eq!(*server.writes.lock(), written(&[("status", "1")]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn status_is_bound_to_the_version_read() {
+    let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
+    let object = server.object();
+    server.change(|object| object["metadata"]["resourceVersion"] = json!("2"));
+    let mut remembered = Remembered::default();
+    let outdated = run_pass(&kind, object, pass_facts(), &mut remembered, &server).await;
+    assert_eq!(outdated.unwrap_err().class, Class::Stale);
+    assert_eq!(*server.writes.lock(), written(&[]));
+    assert!(server.events.lock().is_empty());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dry_run_performs_no_step_and_writes_its_status() {
+    let server = InMemory::with_children(json!({"a": ["b"], "b": []}));
+    server.change(|object| {
+        object["metadata"]["finalizers"] = json!([]);
+        object["metadata"]["annotations"] = json!({"dry-run": "true"});
+    });
+    let progress = first_pass(&Graph::default(), &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+    assert_eq!(*server.writes.lock(), written(&[("status", "1")]));
+    let previewed = server.object().status.previewed;
+    assert_eq!(previewed, ["apply b", "apply a"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_preview_lists_the_steps_in_order_and_writes_nothing() {
+    let kind = Graph {
+        has_intents: true,
+        ..Graph::default()
+    };
+    let server = InMemory {
+        is_preview: true,
+        ..InMemory::with_children(json!({"a": ["b"], "b": ["c"], "c": []}))
+    };
+    server.change(|object| object["metadata"]["finalizers"] = json!([]));
+    let mut remembered = Remembered::default();
+    let object = server.object();
+    let decided = decide(&kind, object, pass_facts(), &mut remembered, &server).await;
+    let (_, ended) = decided.unwrap();
+    let steps = ["apply c", "apply b", "apply a"].map(str::to_owned);
+    assert_eq!(ended, Ended::Previewed(steps.to_vec()));
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+    assert_eq!(*server.writes.lock(), written(&[]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_never_learns_is_stopped() {
+    let kind = Graph {
+        is_forgetful: true,
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    let error = first_pass(&kind, &server).await.unwrap_err();
+    assert_eq!(error.class, Class::Transient);
+    assert_eq!(server.times("apply a ends"), super::CALLS_PER_LANE);
+    assert_eq!(server.reason().as_deref(), Some("OperatorDefect"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_finalizer_goes_when_a_deleting_object_is_done() {
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z"));
+    let progress = first_pass(&Graph::default(), &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    assert_eq!(*server.writes.lock(), written(&[("remove finalizer", "1")]));
+    // Without the finalizer no effect was ever allowed: the next pass has nothing to do.
+    let progress = first_pass(&Graph::default(), &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    assert_eq!(server.writes.lock().len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_come_only_with_a_transition() {
+    let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
+    let applied = Note::normal("Applied", "every child is applied");
+    let failed = Note::normal("NotApplied", "failed");
+    for expected in [vec![applied.clone()], vec![]] {
+        assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+        assert_eq!(std::mem::take(&mut *server.events.lock()), expected);
+    }
+    *server.error.lock() = Some(CallError::new(Class::Transient, "failed"));
+    for expected in [vec![failed], vec![]] {
+        let error = first_pass(&kind, &server).await.unwrap_err();
+        assert_eq!(error.class, Class::Transient);
+        assert_eq!(std::mem::take(&mut *server.events.lock()), expected);
+    }
+    *server.error.lock() = None;
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+    assert_eq!(*server.events.lock(), [applied]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn kill_points_surround_each_step_and_each_write() {
+    let server = InMemory::with_children(json!({"a": []}));
+    let progress = first_pass(&Graph::default(), &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    let expected = [
+        "graph.apply.before",
+        "graph.apply.after",
+        "graph.status.before",
+        "graph.status.after",
+    ];
+    assert_eq!(*server.kill_points.lock(), expected);
+}

@@ -1,0 +1,4 @@
+//! testkit/simulator: all tests of the tier unit, as one executable.
+
+mod bucket;
+mod mistakes;
