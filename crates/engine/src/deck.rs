@@ -198,6 +198,7 @@ impl Deck {
             slot: Slots::new(1).take(std::future::pending()).await,
             details: tracing::Span::none(),
             written: None,
+            is_absent: false,
             random: 0.0,
             retry: Duration::ZERO,
         }

@@ -43,6 +43,8 @@ pub struct Pass {
     /// The draw that spreads this pass's back-off, and the back-off if it fails.
     pub(crate) random: f64,
     pub(crate) retry: Duration,
+    /// There is no such object: `object` only stands for its key.
+    pub(crate) is_absent: bool,
 }
 
 /// Whether an effect may go on, or the pass must end so that the next acts on what was written.

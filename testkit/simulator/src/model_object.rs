@@ -78,6 +78,7 @@ pub(crate) fn read<K: KindCore>(object: &Value) -> Object<K> {
             status => parsed(status).expect("the kind reads the status it has written"),
         },
         conditions: conditions(object),
+        exists: true,
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs passes for the objects of one kind: as many at once as allowed, never two for one object.
 
+mod followed;
 mod spec;
 mod telling;
 
@@ -29,7 +30,7 @@ use crate::slot::{Slot, Slots};
 use crate::stored::Stored;
 use crate::tasks::panic_message;
 use crate::{Classified, Tasks};
-use spec::Map;
+use followed::{Following, LastSeen};
 pub(crate) use spec::{Failure, Passes};
 
 /// Passes wait this long at most for what they follow to be read, looking this often.
@@ -155,7 +156,7 @@ impl Controller {
         let caches = |keys: Vec<WatchKey>| -> Vec<Cache> {
             keys.into_iter().map(|key| around.hub.cache(key)).collect()
         };
-        let followed = caches(spec.follows.iter().map(|(key, _)| key.clone()).collect());
+        let followed = caches(spec.follows.iter().map(|one| one.key.clone()).collect());
         let needed = caches(spec.needs.clone());
         let primary = around.hub.follow(spec.key.clone());
         let concurrency = spec.concurrency.unwrap_or(around.concurrency).max(1);
@@ -185,9 +186,9 @@ impl Controller {
             around,
         });
         tasks.spawn(controller.clone().follow_primary(primary));
-        for (key, map) in controller.spec.follows.clone() {
-            let followed = controller.around.hub.follow(key);
-            tasks.spawn(controller.clone().follow_other(followed, map));
+        for following in controller.spec.follows.clone() {
+            let followed = controller.around.hub.follow(following.key.clone());
+            tasks.spawn(controller.clone().follow_other(followed, following));
         }
         tasks.run(controller.clone().drive(tasks.child(), predecessors));
         controller
@@ -230,24 +231,35 @@ impl Controller {
         }
     }
 
-    async fn follow_other(self: Arc<Self>, mut others: Followed, map: Map) {
+    async fn follow_other(self: Arc<Self>, mut others: Followed, following: Following) {
+        let mut seen = LastSeen::default();
         loop {
             match others.next().await {
                 Change::Synced => {}
-                _ if self.is_missed() => {}
+                // While no passes run only what was seen is noted; passes then begin with every object.
+                _ if !following.has_memory() && self.is_missed() => {}
                 Change::Apply(other) => {
-                    for key in self.mapped(&map, &other) {
-                        self.saw_other(&key, &other);
+                    let keys = self.concerned(&other, || seen.applied(&other, &following));
+                    if !self.is_missed() {
+                        for key in keys {
+                            self.saw_other(&key, &other);
+                        }
                     }
                 }
                 Change::Delete(other) => {
-                    for key in self.mapped(&map, &other) {
-                        self.add(&key, Cause::Followed);
+                    let keys = self.concerned(&other, || seen.deleted(&other, &following));
+                    if !self.is_missed() {
+                        for key in keys {
+                            self.add(&key, Cause::Followed);
+                        }
                     }
                 }
                 Change::Resync => {
-                    for object in self.cache.store().all() {
-                        self.add(object.key(), Cause::Followed);
+                    seen.clear();
+                    if !self.is_missed() {
+                        for object in self.cache.store().all() {
+                            self.add(object.key(), Cause::Followed);
+                        }
                     }
                 }
             }
@@ -262,8 +274,8 @@ impl Controller {
     }
 
     /// Whom a followed object concerns. A mapping that panics concerns nobody; the others go on.
-    fn mapped(&self, map: &Map, other: &Stored) -> Vec<ObjectKey> {
-        let keys = std::panic::catch_unwind(AssertUnwindSafe(|| map(other)));
+    fn concerned(&self, other: &Stored, keys: impl FnOnce() -> Vec<ObjectKey>) -> Vec<ObjectKey> {
+        let keys = std::panic::catch_unwind(AssertUnwindSafe(keys));
         keys.unwrap_or_else(|panic| {
             self.around.metrics.panics.get_or_create(&self.label).inc();
             tracing::error!(object = %other.key(), panic = panic_message(&*panic), "mapping panicked");
@@ -481,7 +493,15 @@ impl Controller {
 
     async fn run(self: Arc<Self>, taken: Taken, slot: Slot) {
         let key = taken.key;
-        let Some(object) = self.cache.store().get(&key) else {
+        let held = self.cache.store().get(&key);
+        let is_absent = held.is_none();
+        let absent = || {
+            self.spec
+                .passes
+                .absent(self.spec.kind(), &key)
+                .map(Arc::new)
+        };
+        let Some(object) = held.or_else(absent) else {
             self.forget(&key);
             return;
         };
@@ -500,6 +520,7 @@ impl Controller {
             slot,
             details: tracing::Span::none(),
             written: None,
+            is_absent,
         };
         // At the level of errors, so that --log-level=warn and error leave its fields in their lines.
         let span = tracing::error_span!(
@@ -569,6 +590,8 @@ impl Controller {
                     planned
                 }
             }
+            // There is none, and there is still work for its key.
+            None if pass.is_absent && !matches!(ended, Ok(Progress::Done { .. })) => planned,
             // Gone, or a namesake has come.
             Some(_) | None => {
                 drop(state);

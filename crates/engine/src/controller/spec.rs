@@ -1,5 +1,6 @@
 //! What a feature says about a controller.
 
+use std::hash::Hash;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,6 +8,7 @@ use futures::future::BoxFuture;
 use kernel::{Backoff, Class, ObjectKey, Progress, spread};
 use serde::de::DeserializeOwned;
 
+use super::followed::Following;
 use crate::hub::WatchKey;
 use crate::kind_core::{CorePasses, KindIo};
 use crate::stored::{Malformed, Stored};
@@ -48,6 +50,12 @@ pub(crate) enum Failure {
 pub(crate) trait Passes: Send + Sync + 'static {
     fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>>;
     fn gone(&self, key: &ObjectKey);
+
+    /// What stands for an object that does not exist, if there is work for such keys.
+    fn absent(&self, kind: &Kind, key: &ObjectKey) -> Option<Stored> {
+        let _ = (kind, key);
+        None
+    }
 }
 
 struct Typed<R>(R);
@@ -69,8 +77,6 @@ impl<R: Reconcile> Passes for Typed<R> {
     }
 }
 
-pub(super) type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
-
 /// An object that is blocked for longer than this is looked at by the later pace.
 const LONG_BLOCKED: Duration = Duration::from_secs(60 * 60);
 /// Share by which the passes over blocked objects are spread around that pace.
@@ -81,7 +87,7 @@ const BLOCKED_SPREAD: f64 = 0.2;
 pub struct ControllerSpec {
     pub(super) key: WatchKey,
     pub(super) passes: Arc<dyn Passes>,
-    pub(super) follows: Vec<(WatchKey, Map)>,
+    pub(super) follows: Vec<Following>,
     pub(super) needs: Vec<WatchKey>,
     pub(super) concurrency: Option<usize>,
     pub(super) resync: Duration,
@@ -138,7 +144,33 @@ impl ControllerSpec {
         key: WatchKey,
         map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        self.follows.push((key, Arc::new(map)));
+        self.follows.push(Following::new(key, map));
+        self
+    }
+
+    /// Like [`follow`](Self::follow), but a change counts only if `matters` gives another value.
+    #[must_use]
+    pub fn follow_when<T: Hash>(
+        mut self,
+        key: WatchKey,
+        matters: impl Fn(&Stored) -> T + Send + Sync + 'static,
+        map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let following = Following::new(key, map).when_changed(matters);
+        self.follows.push(following);
+        self
+    }
+
+    /// Like [`follow`](Self::follow) for objects that refer to ours: when a reference changes, both the
+    /// object that it named before and the one that it names now are looked at.
+    #[must_use]
+    pub fn follow_refs(
+        mut self,
+        key: WatchKey,
+        references: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        let following = Following::new(key, references).with_references();
+        self.follows.push(following);
         self
     }
 

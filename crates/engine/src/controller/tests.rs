@@ -1,5 +1,7 @@
 //! Whom a person waits for, across changes of the leader; and what no object or reader can spoil.
 
+mod absent;
+
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
 

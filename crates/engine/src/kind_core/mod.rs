@@ -153,6 +153,13 @@ pub trait KindIo: Send + Sync + 'static {
         caller: &Caller<'_>,
     ) -> impl Future<Output = Result<OutcomeOf<Self>, CallError>> + Send;
 
+    /// The object, as JSON, that stands for a key without one, where a kind has work for such keys: a copy
+    /// or a leftover whose object is gone. Nothing of it is written. The pass ends the work by `Done`.
+    fn absent(&self, key: &ObjectKey) -> Option<serde_json::Value> {
+        let _ = key;
+        None
+    }
+
     /// Counts a pass in the kind's own metrics.
     fn count(
         &self,
@@ -410,12 +417,14 @@ pub struct Object<K: KindCore + ?Sized> {
     pub status: K::Status,
     /// The conditions in its status.
     pub conditions: Vec<Condition>,
+    /// False for a key without an object: nothing is desired, and nothing of the object is written.
+    pub exists: bool,
 }
 
 impl<K: KindCore + ?Sized> Object<K> {
-    /// Whether a deletion was asked for.
+    /// Whether a deletion was asked for, or there is no object.
     pub fn is_deleting(&self) -> bool {
-        self.metadata.deletion_timestamp.is_some()
+        !self.exists || self.metadata.deletion_timestamp.is_some()
     }
 
     /// The version that this pass read.

@@ -10,6 +10,7 @@ use kernel::{CallError, Class, ObjectKey, Progress, SharedClock};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::json;
 use tracing::Instrument;
 
 use super::effects::{Effects, ObjectWrite};
@@ -20,7 +21,7 @@ use super::{
 };
 use crate::controller::{Failure, Passes};
 use crate::stored::{Malformed, Stored};
-use crate::{ApiError, Classified, Kind, Note, Pass, kill_point};
+use crate::{ApiError, Classified, Kind, Note, Pass, Projection, kill_point};
 
 /// A core with what the engine remembers of its objects.
 pub(crate) struct CorePasses<I: KindIo> {
@@ -41,7 +42,8 @@ impl<I: KindIo> CorePasses<I> {
         if !self.io.is_in_scope(&key) {
             return Ok(Progress::done());
         }
-        let object = object::<I::Core>(&pass.kind, &pass.object).map_err(Failure::Malformed)?;
+        let mut object = object::<I::Core>(&pass.kind, &pass.object).map_err(Failure::Malformed)?;
+        object.exists = !pass.is_absent;
         let span = self.io.log_span(&object);
         pass.describe(&span);
         // A pass that is dropped midway leaves nothing: what it did is unknown. A namesake has its own.
@@ -78,6 +80,13 @@ impl<I: KindIo> Passes for CorePasses<I> {
         self.remembered.lock().remove(key);
         self.io.gone(key);
     }
+
+    fn absent(&self, kind: &Kind, key: &ObjectKey) -> Option<Stored> {
+        let mut object = self.io.absent(key)?;
+        object["metadata"]["name"] = json!(&*key.name);
+        object["metadata"]["namespace"] = json!(key.namespace.as_deref());
+        Stored::read(kind, &object.to_string(), &Projection::Full).ok()
+    }
 }
 
 /// The object as a core sees it.
@@ -104,6 +113,7 @@ pub(super) fn object<K: KindCore>(kind: &Kind, stored: &Stored) -> Result<Object
         resource: stored.parse(kind)?,
         status: status.unwrap_or_default(),
         conditions: conditions.unwrap_or_default().conditions,
+        exists: true,
     })
 }
 

@@ -45,7 +45,7 @@ pub async fn run_pass<K: KindCore, E: Effects<K>>(
     remembered: &mut Remembered<K>,
     effects: &E,
 ) -> Result<Progress, CallError> {
-    if object.is_deleting() && !object.has_finalizer(kind.finalizer()) {
+    if object.exists && object.is_deleting() && !object.has_finalizer(kind.finalizer()) {
         return Ok(Progress::done()); // no effect was ever allowed, so nothing is left
     }
     let began = effects.elapsed();
@@ -236,7 +236,7 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
     effects: &'a E,
 ) -> Vec<K::Intent> {
     let object = &world.object;
-    let has_finalizer = object.has_finalizer(kind.finalizer());
+    let has_finalizer = !object.exists || object.has_finalizer(kind.finalizer());
     let (mut unsaved, mut waiting) = (Vec::new(), Vec::new());
     for step in steps.iter().cloned() {
         let lane = format!("step {}", step.lane());
@@ -246,7 +246,7 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
         let concern = step.concern();
         let held = &remembered.hold_off;
         let refusal = held.refusal(&concern, object.generation(), world.elapsed);
-        let intent = kind.intent_for(&step);
+        let intent = kind.intent_for(&step).filter(|_| object.exists);
         let is_saved = intent.as_ref().is_none_or(|intent| saved.contains(intent));
         // Before intents: a step that is held off would otherwise renew its intent for ever.
         if let Some(error) = refusal {
@@ -372,6 +372,9 @@ async fn conclude<K: KindCore, E: Effects<K>>(
     for note in report.events() {
         effects.event(note); // it has happened, also if it cannot be recorded
     }
+    if !object.exists {
+        return progress(kind, &status, ended, remembered);
+    }
     if object.is_deleting() && matches!(ended, Ended::Done { .. }) {
         let release = ObjectWrite::RemoveFinalizer(kind.finalizer());
         write(kind, release, object.version(), effects).await?;
@@ -381,9 +384,19 @@ async fn conclude<K: KindCore, E: Effects<K>>(
     for note in report.transitions(&object.conditions) {
         effects.event(note);
     }
+    progress(kind, &status, ended, remembered)
+}
+
+/// What the queue does next with the object.
+fn progress<K: KindCore>(
+    kind: &K,
+    status: &K::Status,
+    ended: &Ended<K::Intent>,
+    remembered: &mut Remembered<K>,
+) -> Result<Progress, CallError> {
     match ended {
         Ended::Announcing(intents) => {
-            let saved = kind.saved_intents(&status);
+            let saved = kind.saved_intents(status);
             if let Some(intent) = intents.iter().find(|intent| !saved.contains(intent)) {
                 let name = kind.name();
                 let message = format!("{name}: status() does not name the intent {intent:?}");

@@ -60,6 +60,7 @@ async fn pass_over(object: &Value, client: Client, tasks: &Tasks) -> Pass {
         clock,
         slot: Slots::new(1).take(std::future::pending()).await,
         written: None,
+        is_absent: false,
         random: 0.0,
         retry: Duration::ZERO,
         details: tracing::Span::none(),

@@ -28,6 +28,7 @@ fn copy(world: &World) -> World {
             resource: object.resource.clone(),
             status: object.status.clone(),
             conditions: object.conditions.clone(),
+            exists: object.exists,
         },
         facts: (),
         observed: world.observed.clone(),

@@ -326,3 +326,20 @@ async fn kill_points_surround_each_step_and_each_write() {
     ];
     assert_eq!(*server.kill_points.lock(), expected);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_key_without_an_object_has_steps_and_no_writes() {
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["metadata"]["finalizers"] = json!([]));
+    let mut object = server.object();
+    object.exists = false;
+    let kind = Graph {
+        has_intents: true,
+        ..Graph::default()
+    };
+    let mut remembered = Remembered::default();
+    let progress = run_pass(&kind, object, pass_facts(), &mut remembered, &server).await;
+    assert_eq!(progress, Ok(Progress::done()));
+    assert_eq!(server.times("apply a ends"), 1);
+    assert_eq!(*server.writes.lock(), []);
+}

@@ -65,6 +65,7 @@ fn world(buckets: impl Into<Vec<Bucket>>) -> World {
             resource: BucketResource { spec },
             status: Status::default(),
             conditions: Vec::new(),
+            exists: true,
         },
         facts: (),
         observed: Observed {

@@ -110,7 +110,7 @@ impl KindCore for Graph {
     }
 
     fn next(&self, world: &World<Self>) -> Result<Next<ReadOne, ApplyChild>, Stop> {
-        if world.object.is_deleting() {
+        if world.object.exists && world.object.is_deleting() {
             return Ok(Next::done());
         }
         let (spec, observed) = (&world.object.resource.spec, &world.observed);
@@ -245,6 +245,7 @@ impl InMemory {
             resource: GraphResource::deserialize(&stored).unwrap(),
             status: GraphStatus::deserialize(status).unwrap_or_default(),
             conditions: Vec::<Condition>::deserialize(&status["conditions"]).unwrap_or_default(),
+            exists: true,
         }
     }
 

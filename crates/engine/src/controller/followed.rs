@@ -1,0 +1,170 @@
+//! Which objects a change of a followed one concerns. Pure but for its memory of what it saw last.
+
+use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::sync::Arc;
+
+use kernel::ObjectKey;
+
+use crate::hub::WatchKey;
+use crate::stored::Stored;
+
+type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
+type Filter = Arc<dyn Fn(&Stored) -> u64 + Send + Sync>;
+
+/// What a controller follows besides its own objects.
+#[derive(Clone)]
+pub(crate) struct Following {
+    pub(super) key: WatchKey,
+    map: Map,
+    /// A hash of what matters of a followed object; without it every version counts.
+    filter: Option<Filter>,
+    /// Whether the objects that it named before are concerned, too.
+    has_references: bool,
+}
+
+impl Following {
+    pub(super) fn new(
+        key: WatchKey,
+        map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            key,
+            map: Arc::new(map),
+            filter: None,
+            has_references: false,
+        }
+    }
+
+    pub(super) fn when_changed<T: Hash>(
+        self,
+        matters: impl Fn(&Stored) -> T + Send + Sync + 'static,
+    ) -> Self {
+        let filter = move |object: &Stored| {
+            let mut hasher = DefaultHasher::new();
+            matters(object).hash(&mut hasher);
+            hasher.finish()
+        };
+        Self {
+            filter: Some(Arc::new(filter)),
+            ..self
+        }
+    }
+
+    /// Whether what it concerns depends on what was seen before.
+    pub(super) fn has_memory(&self) -> bool {
+        self.filter.is_some() || self.has_references
+    }
+
+    pub(super) fn with_references(self) -> Self {
+        Self {
+            has_references: true,
+            ..self
+        }
+    }
+}
+
+/// What one follower saw last of each followed object.
+#[derive(Default)]
+pub(super) struct LastSeen {
+    hashes: HashMap<ObjectKey, u64>,
+    references: HashMap<ObjectKey, Vec<ObjectKey>>,
+}
+
+impl LastSeen {
+    /// Whom an applied object concerns.
+    pub(super) fn applied(&mut self, object: &Stored, following: &Following) -> Vec<ObjectKey> {
+        if let Some(filter) = &following.filter {
+            let hash = filter(object);
+            if self.hashes.insert(object.key().clone(), hash) == Some(hash) {
+                return Vec::new();
+            }
+        }
+        let named = (following.map)(object);
+        if !following.has_references {
+            return named;
+        }
+        let before = self.references.insert(object.key().clone(), named.clone());
+        both(named, before.unwrap_or_default())
+    }
+
+    /// Whom a deleted object concerns.
+    pub(super) fn deleted(&mut self, object: &Stored, following: &Following) -> Vec<ObjectKey> {
+        self.hashes.remove(object.key());
+        let before = self.references.remove(object.key());
+        both((following.map)(object), before.unwrap_or_default())
+    }
+
+    /// Changes were missed: the next one of each object counts.
+    pub(super) fn clear(&mut self) {
+        self.hashes.clear();
+    }
+}
+
+fn both(mut keys: Vec<ObjectKey>, before: Vec<ObjectKey>) -> Vec<ObjectKey> {
+    keys.extend(before);
+    keys.sort();
+    keys.dedup();
+    keys
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::{Kind, Projection};
+
+    /// A map `n` with this data.
+    fn object(data: &Value) -> Stored {
+        let text = json!({"metadata": {"name": "n", "namespace": "a"}, "data": data}).to_string();
+        Stored::read(&Kind::of::<ConfigMap>(), &text, &Projection::Full).unwrap()
+    }
+
+    fn field(object: &Stored, name: &str) -> Option<String> {
+        let value: Value = serde_json::from_str(object.json()).unwrap();
+        value["data"][name].as_str().map(str::to_owned)
+    }
+
+    /// Concerns the object that the field `refers` names.
+    fn following() -> Following {
+        Following::new(WatchKey::all(Kind::of::<ConfigMap>()), |object| {
+            let refers = field(object, "refers");
+            refers.map(|name| key(&name)).into_iter().collect()
+        })
+    }
+
+    fn key(name: &str) -> ObjectKey {
+        ObjectKey::namespaced("a", name)
+    }
+
+    #[test]
+    fn only_what_matters_of_an_object_counts() {
+        let following = following().when_changed(|object| field(object, "size"));
+        let mut seen = LastSeen::default();
+        let small = object(&json!({"refers": "x", "size": "1", "other": "a"}));
+        assert_eq!(seen.applied(&small, &following), [key("x")]);
+        let same = object(&json!({"refers": "x", "size": "1", "other": "b"}));
+        assert_eq!(seen.applied(&same, &following), []);
+        let large = object(&json!({"refers": "x", "size": "2"}));
+        assert_eq!(seen.applied(&large, &following), [key("x")]);
+        assert_eq!(seen.deleted(&large, &following), [key("x")]);
+        assert_eq!(seen.applied(&large, &following), [key("x")]);
+        seen.clear();
+        assert_eq!(seen.applied(&large, &following), [key("x")]);
+    }
+
+    #[test]
+    fn both_ends_of_a_reference_are_concerned() {
+        let following = following().with_references();
+        let mut seen = LastSeen::default();
+        let to = |name: &str| object(&json!({"refers": name}));
+        assert_eq!(seen.applied(&to("x"), &following), [key("x")]);
+        assert_eq!(seen.applied(&to("y"), &following), [key("x"), key("y")]);
+        assert_eq!(seen.applied(&to("y"), &following), [key("y")]);
+        let without = object(&json!({}));
+        assert_eq!(seen.applied(&without, &following), [key("y")]);
+        assert_eq!(seen.applied(&without, &following), []);
+    }
+}
