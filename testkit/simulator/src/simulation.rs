@@ -239,7 +239,7 @@ impl<M> State<M> {
     }
 }
 
-/// How long the queue waits after a pass, and whether a person waits for the next one.
+/// How long the queue waits after a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Pause(pub(crate) Duration);
 

@@ -95,7 +95,7 @@ impl LastSeen {
         both((following.map)(object), before.unwrap_or_default())
     }
 
-    /// Changes were missed: the next one of each object counts.
+    /// Changes were missed: the next one of each object counts. What it named before is still woken.
     pub(super) fn clear(&mut self) {
         self.hashes.clear();
     }
