@@ -56,9 +56,13 @@ pub(crate) fn args() -> Vec<Arg> {
         flag("max-api-calls", "N", "Kubernetes API calls at once")
             .value_parser(value_parser!(u16).range(1..))
             .default_value("64"),
-        flag("concurrency", "N", "Passes at once per kind")
-            .value_parser(value_parser!(u16).range(1..))
-            .default_value("16"),
+        flag(
+            "concurrency",
+            "N",
+            "Passes at once per kind; a quarter more for edits and slow ones",
+        )
+        .value_parser(value_parser!(u16).range(1..))
+        .default_value("16"),
         flag(
             "shutdown-deadline",
             "TIME",

@@ -1,21 +1,28 @@
 //! How many passes of a controller run at once.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Passes that may wait outside their slot, for each slot.
 const PARKED_PER_SLOT: usize = 16;
 
-/// One slot in so many is kept for what people wait for: a crowd that comes back from outside at once
-/// stands in nobody's way.
-const ONE_IN: usize = 4;
+/// For so many slots there is one more for what people wait for, and one more for slow passes: a crowd
+/// that comes back from outside at once, or an object that hangs, stands in nobody's way.
+const SLOTS_PER_EXTRA: usize = 4;
+
+/// A pass that runs longer is slow.
+const SLOW: Duration = Duration::from_secs(1);
 
 /// The slots of one controller.
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     free: Arc<Semaphore>,
     kept: Arc<Semaphore>,
+    slow: Arc<Semaphore>,
     parking: Arc<Semaphore>,
 }
 
@@ -27,16 +34,17 @@ pub(crate) struct Slot {
     pub(crate) urgent: bool,
     /// One of those that are kept for such passes.
     pub(crate) kept: bool,
-    held: Option<OwnedSemaphorePermit>,
+    held: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
 impl Slots {
     pub(crate) fn new(count: usize) -> Self {
-        let kept = count / ONE_IN;
+        let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
-            free: Arc::new(Semaphore::new(count - kept)),
-            kept: Arc::new(Semaphore::new(kept)),
-            parking: Arc::new(Semaphore::new(count * PARKED_PER_SLOT)),
+            free: semaphore(count),
+            kept: semaphore(count / SLOTS_PER_EXTRA),
+            slow: semaphore(count / SLOTS_PER_EXTRA),
+            parking: semaphore(count * PARKED_PER_SLOT),
         }
     }
 
@@ -56,7 +64,7 @@ impl Slots {
             slots: self.clone(),
             urgent: false,
             kept,
-            held: held.ok(),
+            held: Arc::new(Mutex::new(held.ok())),
         }
     }
 }
@@ -67,7 +75,7 @@ impl Slot {
         let Ok(parked) = self.slots.parking.clone().try_acquire_owned() else {
             return wait.await;
         };
-        self.held = None;
+        *self.held.lock() = None;
         let value = wait.await;
         let is_urgent = self.urgent;
         let urgent = async move {
@@ -75,9 +83,28 @@ impl Slot {
                 std::future::pending::<()>().await;
             }
         };
-        self.held = self.slots.take(urgent).await.held.take();
+        let taken = self.slots.take(urgent).await.held.lock().take();
+        *self.held.lock() = taken;
         drop(parked);
         value
+    }
+
+    /// Gives the slot back when the pass has become slow, unless too many slow ones run already.
+    pub(crate) fn give_back_when_slow(&self) -> impl Future<Output = Infallible> + use<> {
+        let (slow, held) = (self.slots.slow.clone(), self.held.clone());
+        async move {
+            loop {
+                tokio::time::sleep(SLOW).await;
+                let slow = slow.clone().acquire_owned().await;
+                let mut held = held.lock();
+                // One that waits outside has given its slot back already.
+                if held.is_some() {
+                    *held = slow.ok();
+                    break;
+                }
+            }
+            std::future::pending().await
+        }
     }
 }
 
@@ -136,7 +163,7 @@ mod tests {
     async fn a_slot_is_kept_for_what_people_wait_for() {
         let slots = Slots::new(4);
         let mut others = Vec::new();
-        for _ in 0..3 {
+        for _ in 0..4 {
             others.push(slots.take(pending()).await);
         }
         assert!(slots.take(pending()).now_or_never().is_none());
@@ -151,5 +178,30 @@ mod tests {
         assert!(slots.take(pending()).now_or_never().is_none());
         limiter.send(7).unwrap();
         assert_eq!(outside.await, Ok(7));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_pass_gives_its_slot_back_and_only_so_many_do() {
+        let slots = Slots::new(4);
+        let mut slow = Vec::new();
+        for _ in 0..4 {
+            let slot = slots.take(pending()).await;
+            slow.push((slot.give_back_when_slow().boxed(), slot));
+        }
+        for (giving_back, _) in &mut slow {
+            assert!(giving_back.now_or_never().is_none());
+        }
+        assert!(slots.take(pending()).now_or_never().is_none());
+
+        tokio::time::advance(SLOW).await;
+        for (giving_back, _) in &mut slow {
+            assert!(giving_back.now_or_never().is_none());
+        }
+        let other = slots.take(pending()).now_or_never();
+        assert!(other.is_some(), "the first one's is free");
+        assert!(
+            slots.take(pending()).now_or_never().is_none(),
+            "the others keep theirs"
+        );
     }
 }

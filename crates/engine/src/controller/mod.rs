@@ -549,6 +549,7 @@ impl Controller {
     }
 
     async fn attempt(&self, pass: &mut Pass) -> Result<Progress, Failure> {
+        let slow = pass.slot.give_back_when_slow();
         let work = async {
             match self.standing_orders(pass).await? {
                 Some(progress) => Ok(progress),
@@ -556,7 +557,13 @@ impl Controller {
             }
         };
         let work = AssertUnwindSafe(work).catch_unwind();
-        match tokio::time::timeout(self.spec.deadline, work).await {
+        let work = tokio::time::timeout(self.spec.deadline, work);
+        let ended = tokio::select! {
+            biased;
+            ended = work => ended,
+            never = slow => match never {},
+        };
+        match ended {
             Ok(Ok(ended)) => ended,
             Ok(Err(panic)) => Err(Failure::Panicked(panic_message(&*panic))),
             Err(_) => Err(Failure::Deadline(self.spec.deadline)),

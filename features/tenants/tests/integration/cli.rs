@@ -120,6 +120,7 @@ fn what_is_imported_and_applied_is_ready_without_an_update() -> Result<()> {
         }
         site.sees("acme", is("CertificateReady", "Validated"))
             .await?;
+        site.sees("acme", is("DNSReady", "DNSReady")).await?;
         site.stays_quiet(2).await?;
         // Those of nobody got our tags, and records that were ours the values they have.
         let mut done = site.done_since(mark)?;
