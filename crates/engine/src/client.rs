@@ -4,8 +4,12 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, header};
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper_util::client::legacy::{self, connect::HttpConnector};
 use hyper_util::rt::TokioExecutor;
 use kernel::{Guard, GuardedBody, tcp, write_timeout};
@@ -13,7 +17,7 @@ use kube::client::{Body, ConfigExt};
 use kube::{Client, Config};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Semaphore;
-use tower::buffer::Buffer;
+use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::metrics::{ApiCall, Metrics};
@@ -27,7 +31,9 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// Calls at once of a client that waits for nobody.
 const RESERVED: usize = 2;
 
-type Wire = Buffer<Request<Body>, BoxFuture<'static, Result<Response<Body>, BoxError>>>;
+type Wire = BoxCloneSyncService<Request<Body>, Response<Answer>, BoxError>;
+/// The body of an answer.
+type Answer = UnsyncBoxBody<Bytes, BoxError>;
 
 /// Makes clients for features, all on one connection pool and under one bound.
 #[derive(Clone)]
@@ -113,19 +119,18 @@ fn wire(config: &Config, user_timeout: Duration, max_idle: usize) -> Result<Wire
     let pool = legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(max_idle)
         .build(https);
+    // No queue in between, as kube's own client has one: each costs a call two switches of tasks.
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_request(bound)
         .map_err(BoxError::from)
-        .service(pool);
-    let service = Client::new(service, config.default_namespace.clone());
-    let service = tower::service_fn(move |request| {
-        let client = service.clone();
-        async move { client.send(request).await.map_err(BoxError::from) }
-    });
-    Ok(Buffer::new(service.boxed(), 1024))
+        .service(pool)
+        .map_response(|response: Response<Incoming>| {
+            response.map(|body| body.map_err(BoxError::from).boxed_unsync())
+        });
+    Ok(BoxCloneSyncService::new(service))
 }
 
 #[derive(Clone)]
@@ -173,12 +178,15 @@ struct Guarded<S> {
 
 impl<S> Service<Request<Body>> for Guarded<S>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<Answer>, Error = BoxError>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
 {
-    type Response = Response<Body>;
+    type Response = Response<Answer>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Body>, BoxError>>;
+    type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         Poll::Ready(Ok(())) // readiness of the wire is awaited per call, within the bound
@@ -194,9 +202,12 @@ async fn send<S>(
     wire: S,
     policy: Policy,
     request: Request<Body>,
-) -> Result<Response<Body>, BoxError>
+) -> Result<Response<Answer>, BoxError>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Clone + Send + 'static,
+    S: Service<Request<Body>, Response = Response<Answer>, Error = BoxError>
+        + Clone
+        + Send
+        + 'static,
     S::Future: Send,
 {
     let verb = verb(&request);
@@ -204,7 +215,7 @@ where
     parts
         .headers
         .insert(header::USER_AGENT, policy.agent.clone());
-    let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
+    let body = body.collect().await?.to_bytes();
     let mut attempt = 0;
     loop {
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
@@ -232,9 +243,9 @@ async fn once<S>(
     policy: &Policy,
     verb: &'static str,
     mut request: Request<Body>,
-) -> Result<Response<Body>, BoxError>
+) -> Result<Response<Answer>, BoxError>
 where
-    S: Service<Request<Body>, Response = Response<Body>, Error = BoxError> + Send + 'static,
+    S: Service<Request<Body>, Response = Response<Answer>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
     let _slot = policy.in_flight.acquire().await?;
@@ -258,8 +269,9 @@ where
         }
         // The body belongs to the call: its time and its place.
         let (parts, body) = response.into_parts();
-        let body = http_body_util::BodyExt::collect(body).await?.to_bytes();
-        Ok(Response::from_parts(parts, Body::from(body)))
+        let body = Full::new(body.collect().await?.to_bytes());
+        let body = body.map_err(|never| match never {}).boxed_unsync();
+        Ok(Response::from_parts(parts, body))
     };
     let answer: Result<Result<_, BoxError>, _> = tokio::time::timeout(longest, call).await;
     let result = match &answer {
@@ -348,7 +360,7 @@ mod tests {
     /// Clients whose calls are answered by `answer`, without a server.
     fn clients<F>(
         max_in_flight: usize,
-        answer: impl Fn(Request<Body>) -> F + Send + 'static,
+        answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     ) -> Clients
     where
         F: Future<Output = Result<Response<Body>, BoxError>> + Send + 'static,
@@ -357,7 +369,11 @@ mod tests {
         let nowhere = Config::new("http://127.0.0.1:9".parse().unwrap());
         let clients = Clients::new(nowhere, max_in_flight, Metrics::default()).unwrap();
         Clients {
-            wire: Buffer::new(tower::service_fn(answer).boxed(), 1024),
+            wire: BoxCloneSyncService::new(tower::service_fn(answer).map_response(
+                |response: Response<Body>| {
+                    response.map(|body| body.map_err(BoxError::from).boxed_unsync())
+                },
+            )),
             ..clients
         }
     }

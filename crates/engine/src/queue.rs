@@ -3,6 +3,7 @@
 //! # Guarantees
 //! - An object is handed out to one pass at a time; what comes in meanwhile runs once after it.
 //! - User changes come before followed changes, these before resyncs; none of them starves.
+//! - What a pass has begun and another one is to finish comes before user changes, most of the time.
 //! - A failed object waits longer each time; nothing is ever dropped.
 //! - Only a pass that ends well, or a user's change, clears an object's failures.
 
@@ -39,6 +40,9 @@ impl Cause {
 /// Of 16 turns, the first belongs to resyncs and the next three to followed changes, if any wait:
 /// so neither starves behind a flood of user changes.
 const TURNS: u8 = 16;
+
+/// Of so many turns of user changes one goes to those that no pass has begun: they do not starve either.
+const OTHERS_FIRST: u8 = 4;
 
 /// Passes over one object begin at least this far apart, so that a flood of edits is a few passes.
 const BREATH: Duration = Duration::from_millis(100);
@@ -93,6 +97,8 @@ pub(crate) struct Queue {
     backoff: Backoff,
     entries: HashMap<ObjectKey, Entry>,
     ready: [VecDeque<ObjectKey>; 3],
+    /// Of those with the first priority, the ones whose last pass asks for another at once.
+    begun: VecDeque<ObjectKey>,
     depth: [usize; 3],
     timers: BTreeMap<(Duration, u64), ObjectKey>,
     turn: u8,
@@ -118,6 +124,7 @@ impl Queue {
             backoff,
             entries: HashMap::new(),
             ready: Default::default(),
+            begun: VecDeque::new(),
             depth: [0; 3],
             timers: BTreeMap::new(),
             turn: 0,
@@ -230,7 +237,7 @@ impl Queue {
     fn take_of(&mut self, cause: Cause, now: Duration) -> Option<Taken> {
         loop {
             // Copies of those that were moved or forgotten are passed over.
-            let key = self.ready[cause as usize].pop_front()?;
+            let key = self.pop(cause)?;
             let Some(entry) = self.entries.get_mut(&key) else {
                 continue;
             };
@@ -251,6 +258,20 @@ impl Queue {
                 _ => {}
             }
         }
+    }
+
+    fn pop(&mut self, cause: Cause) -> Option<ObjectKey> {
+        let ready = &mut self.ready[cause as usize];
+        if cause != Cause::User {
+            return ready.pop_front();
+        }
+        let others_first = self.turn.is_multiple_of(OTHERS_FIRST);
+        let (first, second) = if others_first {
+            (ready, &mut self.begun)
+        } else {
+            (&mut self.begun, ready)
+        };
+        first.pop_front().or_else(|| second.pop_front())
     }
 
     /// The pass over `key` has ended. `random` in 0..1 spreads the back-off.
@@ -277,7 +298,7 @@ impl Queue {
             self.succeeded(key);
         }
         match next {
-            Next::Again => self.make_ready(key, Cause::User, now),
+            Next::Again => self.make_begun(key, now),
             Next::News(cause) => self.add(key, cause, now),
             Next::After(delay, cause) => {
                 self.set_timer(key, now.saturating_add(delay).max(breath), cause);
@@ -364,7 +385,8 @@ impl Queue {
 
     /// How long the longest-waiting object of all has waited.
     pub(crate) fn oldest(&self, now: Duration) -> Duration {
-        let fronts = self.ready.iter().filter_map(|ready| ready.front());
+        let all = self.ready.iter().chain([&self.begun]);
+        let fronts = all.filter_map(|ready| ready.front());
         let since = fronts
             .filter_map(|key| self.entries.get(key)?.waiting.map(|(_, since)| since))
             .min();
@@ -400,6 +422,15 @@ impl Queue {
         }
         self.depth[cause as usize] += 1;
         self.ready[cause as usize].push_back(key.clone());
+    }
+
+    /// Its last pass asks for another at once.
+    fn make_begun(&mut self, key: &ObjectKey, now: Duration) {
+        if let Some(entry) = self.entries.get_mut(key) {
+            entry.waiting = Some((Cause::User, now));
+            self.depth[Cause::User as usize] += 1;
+            self.begun.push_back(key.clone());
+        }
     }
 
     fn set_timer(&mut self, key: &ObjectKey, at: Duration, cause: Cause) {

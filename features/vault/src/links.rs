@@ -18,7 +18,10 @@ const RECOVERY: Duration = Duration::from_secs(30);
 
 /// One of those behind a connection that is down says so this long after another: a crowd that
 /// writes at once would stand in the way of everybody else's edits.
-const TELLING: Duration = Duration::from_millis(33);
+const TELLING: Duration = Duration::from_millis(100);
+/// After so many, a large crowd hurries: it is through within some minutes.
+const TELLING_SLOWLY: usize = 600;
+const TELLING_HURRIED: Duration = Duration::from_millis(33);
 
 /// A kind that depends on connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -147,9 +150,14 @@ impl Links {
         let entry = entries.entry(connection.to_owned()).or_default();
         let now = self.clock.elapsed();
         let who = (who.0, who.1.clone());
+        let pause = if entry.telling.len() < TELLING_SLOWLY {
+            TELLING
+        } else {
+            TELLING_HURRIED
+        };
         let turn = *entry.telling.entry(who).or_insert_with(|| {
             let turn = entry.next_telling.max(now);
-            entry.next_telling = turn + TELLING;
+            entry.next_telling = turn + pause;
             turn
         });
         Some(turn.saturating_sub(now)).filter(|wait| !wait.is_zero())
@@ -265,6 +273,17 @@ mod tests {
         clock.advance(TELLING * 5);
         assert_eq!(wait(2), None, "the next time begins anew");
         assert_eq!(wait(0), Some(TELLING));
+    }
+
+    #[test]
+    fn a_large_crowd_hurries() {
+        let links = Links::new(Arc::new(TestClock::default()));
+        let wait = |n| links.turn_to_tell("c", (Dependent::Policy, &key(n)));
+        let waits: Vec<_> = (0..TELLING_SLOWLY + 2).filter_map(wait).collect();
+        let [.., before, last] = waits[..] else {
+            panic!("a crowd waits");
+        };
+        assert_eq!(last, before + TELLING_HURRIED);
     }
 
     #[test]

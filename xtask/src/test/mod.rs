@@ -164,8 +164,8 @@ fn checked(
     })
 }
 
-/// Unit tests first, for they need no tools and fail fast; then the pool; a start has the machine to
-/// itself.
+/// Unit tests first, for they need no tools and fail fast; then the pool; the starts come last, as their
+/// tools are built beside the pool.
 async fn run_all(
     executables: Vec<Executable>,
     tools: ToolBuilds,
@@ -182,7 +182,7 @@ async fn run_all(
     let pool = longest_first(pool, &Times::last()?, &budget);
     ran.extend(run_side_by_side(pool, SIDE_BY_SIDE, ground, progress).await?);
     until_built(tools.of_start).await?;
-    ran.extend(run_side_by_side(start, 1, ground, progress).await?);
+    ran.extend(run_side_by_side(start, SIDE_BY_SIDE, ground, progress).await?);
     Ok(ran)
 }
 

@@ -3,7 +3,7 @@
 use std::fmt;
 
 /// More than cores, since a story waits for servers most of its time.
-const STORIES_AT_ONCE: usize = 3;
+const STORIES_AT_ONCE: usize = 4;
 
 /// A tier, in the order in which they run: what fails fastest comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -48,8 +48,8 @@ impl Tier {
     }
 
     /// Whether its executables run beside those of other such tiers: stories mostly wait for
-    /// servers. Unit tests keep every core busy by themselves, and a start wants the machine as a
-    /// user would give it.
+    /// servers. Unit tests keep every core busy by themselves, and the tools of a start are built
+    /// beside the pool.
     pub(crate) fn is_pooled(self) -> bool {
         match self {
             Self::Check | Self::Unit | Self::Start => false,

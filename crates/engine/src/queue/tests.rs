@@ -233,6 +233,28 @@ fn what_a_pass_wrote_for_the_next_one_runs_at_once() {
 }
 
 #[test]
+fn what_is_begun_is_finished_before_most_user_changes() {
+    let mut q = queue();
+    q.add(&key(0), Cause::User, secs(0));
+    assert_eq!(take(&mut q, secs(0)), Some(key(0)));
+    for n in 1..20 {
+        q.add(&key(n), Cause::User, secs(0));
+    }
+    let mut turns = Vec::new();
+    for _ in 0..16 {
+        q.finish(&key(0), Next::Again, secs(0), 0.5);
+        while let Some(taken) = take(&mut q, secs(0)) {
+            turns.push(taken.clone());
+            if taken == key(0) {
+                break;
+            }
+        }
+    }
+    let others = turns.iter().filter(|taken| **taken != key(0)).count();
+    assert!((3..=6).contains(&others), "{turns:?}");
+}
+
+#[test]
 fn a_seized_object_is_nowhere_until_it_is_forgotten() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));

@@ -65,7 +65,7 @@ pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&'static Site) -> Result<
 }
 
 /// How many worlds an executable has at once.
-const WORLDS: usize = 3;
+const WORLDS: usize = 4;
 
 /// A site for stories and what they leave running. Its servers end with this.
 struct Leaked(&'static Site);
