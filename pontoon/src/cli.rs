@@ -3,12 +3,9 @@
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use engine::Feature;
+use engine::cli::flags::{OUTPUT, output};
 
-use crate::output::Format;
 use crate::run;
-
-/// The flag that says how to print.
-pub(crate) const OUTPUT: &str = "output";
 
 /// Ends of the names of flags that other verbs share with `run`.
 const LEGACY_LEASE: &str = "-legacy-lease";
@@ -28,12 +25,12 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
         .arg_required_else_help(true)
         .subcommand(run_command(features).after_help(format!("Features: {}", names.join(", "))))
         .subcommand(
-            with_output(Command::new("crds").about("Print the CRDs"), Format::Yaml).arg(feature()),
+            with_output(Command::new("crds").about("Print the CRDs"), "yaml").arg(feature()),
         )
         .subcommand(
             with_output(
                 Command::new("rbac").about("Print what each feature must be allowed to do"),
-                Format::Yaml,
+                "yaml",
             )
             .arg(feature())
             .args(operator())
@@ -43,7 +40,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
             with_output(
                 Command::new("doctor")
                     .about("Check cluster, CRDs, permissions, leases and what lies outside"),
-                Format::Table,
+                "table",
             )
             .arg(feature())
             .args(operator())
@@ -51,7 +48,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
         )
         .subcommand(with_output(
             Command::new("version").about("Print the version"),
-            Format::Table,
+            "table",
         ))
         .subcommand(
             Command::new("completions")
@@ -144,17 +141,8 @@ pub(crate) fn flag(name: &'static str, value: &'static str, help: &'static str) 
     Arg::new(name).long(name).value_name(value).help(help)
 }
 
-fn with_output(command: Command, default: Format) -> Command {
-    command.arg(output().default_value(default.as_str()))
-}
-
-fn output() -> Arg {
-    Arg::new(OUTPUT)
-        .short('o')
-        .long(OUTPUT)
-        .value_name("FORMAT")
-        .help("How to print")
-        .value_parser(value_parser!(Format))
+fn with_output(command: Command, default: &'static str) -> Command {
+    command.arg(output().default_value(default))
 }
 
 #[cfg(test)]

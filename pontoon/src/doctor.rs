@@ -4,6 +4,7 @@ mod leases;
 mod permissions;
 
 use clap::ArgMatches;
+use engine::cli::{Answer, Finding, Outcome};
 use engine::{Check, Feature, State, engine_rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::Api;
@@ -11,8 +12,7 @@ use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::cli;
-use crate::output::{Listing, Row};
-use crate::print::{format, named};
+use crate::print::named;
 
 /// The oldest minor version of Kubernetes that serves all we use.
 const OLDEST_MINOR: u32 = 30;
@@ -32,15 +32,12 @@ pub(crate) fn doctor(
         .build()?;
     let checks = runtime.block_on(examine(&features, (&namespace, &account), &run));
     let holds = checks.iter().all(|check| check.state != State::Wrong);
-    Listing {
-        columns: &["check", "state", "finding"],
-        rows: checks.into_iter().map(row).collect(),
-    }
-    .print(format(args))?;
+    let findings = checks.into_iter().map(row).collect();
+    Answer::table(&["check", "state", "finding"], findings, Outcome::of(holds)).print(args)?;
     Ok(holds)
 }
 
-fn row(check: Check) -> Row {
+fn row(check: Check) -> Finding {
     let Check {
         what,
         state,
@@ -52,7 +49,7 @@ fn row(check: Check) -> Row {
         State::Wrong => "PROBLEM",
     };
     let holds = state != State::Wrong;
-    Row {
+    Finding {
         name: what.clone(),
         full: json!({"check": what, "state": word, "holds": holds, "finding": finding}),
         cells: vec![what, word.to_owned(), finding],

@@ -1,11 +1,11 @@
 //! The verbs that only print: `crds`, `rbac`, `version`, `completions`.
 
 use clap::ArgMatches;
+use engine::cli::{Answer, Finding, Outcome};
 use engine::{Feature, Rbac, Usage, engine_rbac};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
-use crate::output::{Format, Listing, Row};
 use crate::{cli, features};
 
 type Verdict = Result<bool, Box<dyn std::error::Error>>;
@@ -20,19 +20,14 @@ pub(crate) fn crds(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict 
                 crd.spec.names.kind.clone(),
                 feature.name().to_owned(),
             ];
-            rows.push(Row {
+            rows.push(Finding {
                 name: crd.name_any(),
                 cells,
                 full: serde_json::to_value(&crd)?,
             });
         }
     }
-    Listing {
-        columns: &["name", "kind", "feature"],
-        rows,
-    }
-    .print(format(args))?;
-    Ok(true)
+    show(&["name", "kind", "feature"], rows, args)
 }
 
 /// `pontoon rbac`: roles and bindings for the engine and each chosen feature.
@@ -45,12 +40,7 @@ pub(crate) fn rbac(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict 
         let rbac = feature.rbac_with(&run)?;
         rows.extend(roles(feature.name(), rbac, &namespace, &account));
     }
-    Listing {
-        columns: &["kind", "name", "rules"],
-        rows,
-    }
-    .print(format(args))?;
-    Ok(true)
+    show(&["kind", "name", "rules"], rows, args)
 }
 
 /// The features `--feature` names; all without it.
@@ -72,7 +62,7 @@ pub(crate) fn named<'a>(
         .collect())
 }
 
-fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Row> {
+fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Finding> {
     let rbac = rbac.for_account(account);
     let name = format!("pontoon-{part}");
     let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
@@ -100,14 +90,14 @@ fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Row> {
     rows
 }
 
-fn row(kind: &str, rules: usize, mut object: Value) -> Row {
+fn row(kind: &str, rules: usize, mut object: Value) -> Finding {
     object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
     object["kind"] = json!(kind);
     let name = object["metadata"]["name"]
         .as_str()
         .unwrap_or_default()
         .to_owned();
-    Row {
+    Finding {
         name: format!("{}/{name}", kind.to_lowercase()),
         cells: vec![kind.to_owned(), name, rules.to_string()],
         full: object,
@@ -117,17 +107,12 @@ fn row(kind: &str, rules: usize, mut object: Value) -> Row {
 /// `pontoon version`.
 pub(crate) fn version(args: &ArgMatches) -> Verdict {
     let version = env!("CARGO_PKG_VERSION");
-    let row = Row {
+    let row = Finding {
         name: version.to_owned(),
         cells: vec![version.to_owned()],
         full: json!({"version": version}),
     };
-    Listing {
-        columns: &["version"],
-        rows: vec![row],
-    }
-    .print(format(args))?;
-    Ok(true)
+    show(&["version"], vec![row], args)
 }
 
 /// `pontoon completions <shell>`.
@@ -144,9 +129,8 @@ pub(crate) fn completions(features: &[Box<dyn Feature>], args: &ArgMatches) -> V
     Ok(true)
 }
 
-/// `-o`.
-pub(crate) fn format(args: &ArgMatches) -> Format {
-    args.get_one::<Format>("output")
-        .copied()
-        .unwrap_or(Format::Table)
+/// Prints what always holds.
+fn show(columns: &'static [&'static str], rows: Vec<Finding>, args: &ArgMatches) -> Verdict {
+    Answer::table(columns, rows, Outcome::Holds).print(args)?;
+    Ok(true)
 }

@@ -1,4 +1,4 @@
-//! Clears a cluster of what a story left, so that the next one can use it.
+//! Custom resources of any kind, by their definitions.
 
 use anyhow::Result;
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -34,13 +34,55 @@ pub async fn remove_custom_resources(client: &Client) -> Result<()> {
     Ok(())
 }
 
-async fn remove_all(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
-    let Some(version) = crd.spec.versions.iter().find(|version| version.served) else {
-        return Ok(());
-    };
+/// The objects of the kind that `crd` defines; those of `namespace` if the kind has namespaces.
+///
+/// # Panics
+/// When the definition serves no version.
+pub fn objects_of(
+    client: &Client,
+    crd: &CustomResourceDefinition,
+    namespace: &str,
+) -> Api<DynamicObject> {
+    let kind = kind_of(crd).expect("the definition serves a version");
+    if crd.spec.scope == "Namespaced" {
+        Api::namespaced_with(client.clone(), namespace, &kind)
+    } else {
+        Api::all_with(client.clone(), &kind)
+    }
+}
+
+/// Waits until the API server has established `crd` and lists its objects.
+pub async fn until_served(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
+    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
+    let (name, objects) = (crd.name_any(), objects_of(client, crd, "default"));
+    eventually(&format!("{name} is established and served"), async || {
+        let established = is_established(&definitions.get(&name).await?);
+        let listed = objects.list(&ListParams::default()).await;
+        Ok((established && listed.is_ok()).then_some(()))
+    })
+    .await
+}
+
+fn is_established(crd: &CustomResourceDefinition) -> bool {
+    let conditions = crd.status.iter().flat_map(|status| &status.conditions);
+    let mut established = conditions
+        .flatten()
+        .filter(|one| one.type_ == "Established");
+    established.any(|one| one.status == "True")
+}
+
+/// The kind that `crd` defines, at the first version it serves.
+fn kind_of(crd: &CustomResourceDefinition) -> Option<ApiResource> {
+    let version = crd.spec.versions.iter().find(|version| version.served)?;
     let names = &crd.spec.names;
     let kind = GroupVersionKind::gvk(&crd.spec.group, &version.name, &names.kind);
-    let kind = ApiResource::from_gvk_with_plural(&kind, &names.plural);
+    Some(ApiResource::from_gvk_with_plural(&kind, &names.plural))
+}
+
+async fn remove_all(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
+    let Some(kind) = kind_of(crd) else {
+        return Ok(());
+    };
     let all = Api::<DynamicObject>::all_with(client.clone(), &kind);
     // A definition that was just applied is not served at once.
     let what = format!("{} are served", kind.plural);

@@ -8,11 +8,7 @@ use tokio::sync::{Notify, OnceCell};
 
 /// A pool of worlds. A story borrows one that fits its plan; a world that nobody uses makes room for
 /// one of another plan.
-///
-/// # When not to use it
-/// For a story that stops or freezes servers that other stories use, or changes what all namespaces
-/// see: start a world of its own, or allow one story a world.
-pub struct Lanes<P, W> {
+pub(crate) struct Lanes<P, W> {
     worlds: usize,
     stories: usize,
     started: Mutex<Vec<Lane<P, W>>>,
@@ -28,7 +24,7 @@ struct Lane<P, W> {
 
 impl<P: PartialEq, W> Lanes<P, W> {
     /// A pool of at most `worlds` worlds, each used by at most `stories` stories at once.
-    pub const fn new(worlds: usize, stories: usize) -> Self {
+    pub(crate) const fn new(worlds: usize, stories: usize) -> Self {
         Self {
             worlds,
             stories,
@@ -38,7 +34,7 @@ impl<P: PartialEq, W> Lanes<P, W> {
     }
 
     /// A world of this plan, started if there is none with room; waits while all are in use.
-    pub async fn borrow(
+    pub(crate) async fn borrow(
         &self,
         plan: P,
         start: impl AsyncFnOnce() -> Result<W>,
@@ -87,7 +83,7 @@ impl<P: PartialEq, W> Lanes<P, W> {
 }
 
 /// A world that a story uses; dropping this gives it back.
-pub struct Borrowed<'a, P, W> {
+pub(crate) struct Borrowed<'a, P, W> {
     lanes: &'a Lanes<P, W>,
     world: Arc<OnceCell<W>>,
 }

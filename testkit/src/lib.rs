@@ -7,6 +7,7 @@
 //!       ──▶ Aws (the emulator)
 //! Postgres, beside a world that reads from it
 //! Story: what a team does in a namespace, and what it then sees
+//! stories: what the stories of all features share, and the pool of their worlds
 //! ```
 //! Every server is a [`child::Child`], which ends with the test process however that ends. Every
 //! port is free when taken and reserved while in use. Missing programs are errors that name the
@@ -32,6 +33,7 @@ pub mod port;
 mod postgres;
 pub mod scratch;
 mod service_account;
+pub mod stories;
 mod story;
 pub mod tools;
 mod vault;
@@ -42,9 +44,8 @@ pub use audit::{Entry, Mark};
 pub use aws::Aws;
 pub use checkout::checkout;
 pub use control_plane::{ControlPlane, Options, install_crypto};
-pub use custom_resources::remove_custom_resources;
+pub use custom_resources::{objects_of, remove_custom_resources, until_served};
 pub use eventually::{eventually, eventually_within};
-pub use lanes::{Borrowed, Lanes};
 pub use operator::{Operator, OperatorOptions, binary};
 pub use postgres::Postgres;
 pub use story::{Holds, Sign, Story, Team, holds, is};

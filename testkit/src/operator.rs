@@ -1,13 +1,14 @@
 //! The operator as a process, the way a pod runs it.
 
 use std::{
+    os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
     process::ExitStatus,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use parking_lot::Mutex;
 
 use crate::{
@@ -23,6 +24,10 @@ const START: Duration = Duration::from_secs(60);
 const ANSWER: Duration = Duration::from_secs(60);
 /// How long one request for it may take.
 const REQUEST: Duration = Duration::from_secs(5);
+/// How long it may take to come to its kill point.
+const DEATH: Duration = Duration::from_secs(60);
+/// SIGABRT, by which a kill point ends the process, and SIGKILL, by which a story does.
+const DEATHS: [i32; 2] = [6, 9];
 
 /// What the operator is started with.
 #[derive(Debug, Clone, Default)]
@@ -155,6 +160,17 @@ impl Operator {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
+    }
+
+    /// Waits until it has died, at a kill point or killed by the story.
+    ///
+    /// # Errors
+    /// When it lives on, or ends in another way.
+    pub async fn died(&self) -> Result<()> {
+        let status = self.ended(DEATH).await?;
+        let is_death = status.signal().is_some_and(|one| DEATHS.contains(&one));
+        ensure!(is_death, "{} did not die, it ended: {status}", self.name);
+        Ok(())
     }
 
     /// How it ended, or `None` while it runs.

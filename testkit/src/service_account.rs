@@ -25,6 +25,20 @@ impl ControlPlane {
     /// Writes a kubeconfig for the ServiceAccount `name`; makes it and its namespace when missing.
     /// It may do nothing until RBAC says otherwise.
     pub async fn as_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
+        let token = self.service_account_token(namespace, name, None).await?;
+        let config = kubeconfig(&self.url(), self.ca_pem(), &Proof::Token(&token));
+        self.scratch()
+            .write(&format!("{namespace}-{name}.kubeconfig"), config)
+    }
+
+    /// A token of the ServiceAccount `name`, which is made with its namespace when missing. Without
+    /// an audience it is for the API server itself.
+    pub async fn service_account_token(
+        &self,
+        namespace: &str,
+        name: &str,
+        audience: Option<&str>,
+    ) -> Result<String> {
         self.ensure_namespace(namespace).await?;
         let accounts = Api::<ServiceAccount>::namespaced(self.admin(), namespace);
         create_if_missing(
@@ -38,6 +52,7 @@ impl ControlPlane {
         .with_context(|| format!("cannot create ServiceAccount {namespace}/{name}"))?;
 
         let spec = TokenRequestSpec {
+            audiences: audience.map(str::to_owned).into_iter().collect(),
             expiration_seconds: Some(TOKEN_SECONDS),
             ..Default::default()
         };
@@ -49,13 +64,10 @@ impl ControlPlane {
             .create_token_request(name, &PostParams::default(), &request)
             .await
             .with_context(|| format!("cannot get a token for ServiceAccount {namespace}/{name}"))?;
-        let token = answer
+        let status = answer
             .status
-            .context("the API server answered without a token")?
-            .token;
-        let config = kubeconfig(&self.url(), self.ca_pem(), &Proof::Token(&token));
-        self.scratch()
-            .write(&format!("{namespace}-{name}.kubeconfig"), config)
+            .context("the API server answered without a token")?;
+        Ok(status.token)
     }
 
     /// Makes the namespace `name` unless it exists.

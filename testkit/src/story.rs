@@ -12,6 +12,7 @@ use k8s_openapi::api::events::v1::Event;
 use kube::{
     Api, Client, Resource, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject},
+    core::object::HasStatus,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -21,6 +22,7 @@ use crate::{
     eventually::{DEADLINE, pause_after},
     manifests,
     scratch::Scratch,
+    stories::{event_lines, events},
 };
 
 /// How much of the operator's log a failure shows.
@@ -154,7 +156,7 @@ impl Story {
 
     /// Asks for the deletion of an object. [`Self::gone`] waits for it.
     pub async fn delete<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
-        let api = self.api(&ApiResource::erase::<K>(&()));
+        let api = self.objects::<K>();
         let asked = api.delete(name, &DeleteParams::default()).await;
         asked
             .map(drop)
@@ -177,7 +179,17 @@ impl Story {
             .await
     }
 
-    /// The same for a kind that only the API server knows.
+    /// The same; returns only the object's status.
+    pub async fn until_status<K>(&self, name: &str, sign: impl Sign<K>) -> Result<K::Status>
+    where
+        K: Resource<DynamicType = ()> + HasStatus + Clone + DeserializeOwned + std::fmt::Debug,
+        K::Status: Default,
+    {
+        let mut seen = self.until::<K>(name, sign).await?;
+        Ok(seen.status_mut().take().unwrap_or_default())
+    }
+
+    /// [`Self::until`] for a kind that only the API server knows.
     pub async fn until_dynamic(
         &self,
         kind: &ApiResource,
@@ -185,6 +197,11 @@ impl Story {
         sign: impl Sign<DynamicObject>,
     ) -> Result<DynamicObject> {
         self.wait(kind, name, &sign, |raw| Ok(raw.clone())).await
+    }
+
+    /// The story's objects of a kind.
+    pub(crate) fn objects<K: Resource<DynamicType = ()>>(&self) -> Api<DynamicObject> {
+        self.api(&ApiResource::erase::<K>(&()))
     }
 
     /// Waits until the object is no more.
@@ -266,7 +283,7 @@ impl Story {
             Ok(None) => "it does not exist".into(),
             Err(error) => format!("it cannot be read: {error}"),
         };
-        let events = self.events(kind, name).await;
+        let events = self.event_lines(kind, name).await;
         let _ = write!(
             text,
             "\n--- the object ---\n{object}\n--- its events ---\n{events}"
@@ -282,34 +299,18 @@ impl Story {
     }
 
     /// The events about an object, one a line.
-    async fn events(&self, kind: &ApiResource, name: &str) -> String {
-        // Events about cluster-scoped objects lie in `default`.
-        let namespace = self.namespace.as_deref().unwrap_or("default");
-        let api = Api::<Event>::namespaced(self.client.clone(), namespace);
-        let all = match api.list(&kube::api::ListParams::default()).await {
-            Ok(all) => all,
-            Err(error) => return format!("they cannot be listed: {error}"),
+    async fn event_lines(&self, kind: &ApiResource, name: &str) -> String {
+        let is_of_kind = |event: &Event| {
+            let about = event.regarding.as_ref();
+            about.and_then(|about| about.kind.as_deref()) == Some(kind.kind.as_str())
         };
-        let about = |event: &&Event| {
-            let regarding = event.regarding.as_ref();
-            regarding.is_some_and(|about| {
-                about.name.as_deref() == Some(name) && about.kind.as_deref() == Some(&kind.kind)
-            })
-        };
-        let line = |event: &Event| {
-            let part = |text: &Option<String>| text.clone().unwrap_or_default();
-            format!(
-                "{} {}: {}",
-                part(&event.type_),
-                part(&event.reason),
-                part(&event.note)
-            )
-        };
-        all.iter()
-            .filter(about)
-            .map(line)
-            .collect::<Vec<_>>()
-            .join("\n")
+        match events(self, name).await {
+            Ok(mut all) => {
+                all.retain(is_of_kind);
+                event_lines(&all)
+            }
+            Err(error) => format!("they cannot be listed: {error}"),
+        }
     }
 }
 

@@ -168,6 +168,12 @@ impl WorldPlan {
     }
 }
 
+impl AsRef<World> for World {
+    fn as_ref(&self) -> &World {
+        self
+    }
+}
+
 impl Drop for World {
     fn drop(&mut self) {
         if self.reuses_plane && !std::thread::panicking() {
@@ -247,6 +253,11 @@ impl World {
         }
     }
 
+    /// What the first operator was started with.
+    pub fn operator_options(&self) -> &OperatorOptions {
+        &self.options
+    }
+
     /// The namespace of the operator's ServiceAccount and Lease.
     pub fn operator_namespace(&self) -> &str {
         &self.options.lease_namespace
@@ -257,6 +268,16 @@ impl World {
         let name = unique(name);
         self.plane.ensure_namespace(&name).await?;
         Ok(self.story(Some(name)))
+    }
+
+    /// A namespace that is there already.
+    pub fn in_namespace(&self, name: &str) -> Story {
+        self.story(Some(name.to_owned()))
+    }
+
+    /// The operator's own namespace.
+    pub fn home(&self) -> Story {
+        self.in_namespace(self.operator_namespace())
     }
 
     /// What is not in a namespace.
@@ -353,7 +374,7 @@ async fn printed(
 }
 
 /// `name` with an ending that no other run uses.
-fn unique(name: &str) -> String {
+pub(crate) fn unique(name: &str) -> String {
     let ending: String = std::iter::repeat_with(fastrand::lowercase)
         .take(6)
         .collect();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use kernel::{Class, Deposed};
+use kernel::{CallError, Class, Deposed};
 
 use crate::{Fault, InvalidRole, Operation};
 
@@ -245,11 +245,22 @@ impl Error {
     }
 }
 
+/// An error of AWS as the core of a kind sees it. [`Fault::of_call`] gives the fault back.
+impl From<&Error> for CallError {
+    fn from(error: &Error) -> Self {
+        let mut converted = Self::new(error.class(), error.to_string());
+        converted.code = error.refusal().map(|refusal| refusal.code.clone());
+        converted.may_have_happened = error.may_have_happened();
+        converted
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::Service;
 
     fn refused(operation: Operation, code: &str, message: &str) -> Error {
         Error::Refused(Box::new(Refusal {
@@ -340,6 +351,50 @@ mod tests {
         for error in [lost, odd, broken] {
             assert_eq!(error.may_have_happened(), may, "{error}");
             assert_eq!(error.class(), Class::Transient);
+        }
+    }
+
+    #[rstest]
+    #[case::name_taken("EntityAlreadyExists", 409)]
+    #[case::missing("EntityNotFound", 404)]
+    #[case::nothing_to_tag("NoSuchResource", 404)]
+    #[case::not_disabled("ResourceNotDisabled", 409)]
+    #[case::in_use("ResourceInUse", 409)]
+    #[case::expired("ExpiredToken", 403)]
+    #[case::unknown_refusal("SomethingNew", 400)]
+    #[case::internal("InternalError", 500)]
+    #[case::a_page_of_a_proxy("", 503)]
+    fn a_call_error_gives_the_fault_back(#[case] code: &str, #[case] status: u16) {
+        let error = Error::Refused(Box::new(Refusal {
+            operation: Operation::UpdateConnectionGroup,
+            resource: "edge".to_owned(),
+            code: code.to_owned(),
+            message: String::new(),
+            status,
+            request_id: None,
+        }));
+        let call_error = CallError::from(&error);
+        assert_eq!(call_error.class, error.class());
+        let fault = Fault::of_call(Service::CloudFront, &call_error);
+        assert_eq!(fault, error.fault());
+    }
+
+    #[test]
+    fn what_has_no_code_gives_the_fault_of_its_class() {
+        let lost = Error::NoAnswer {
+            operation: Operation::CreateConnectionGroup,
+            resource: "edge".to_owned(),
+            reason: "time-out".to_owned(),
+        };
+        let keys = Error::Credentials {
+            reason: "none".to_owned(),
+            passing: false,
+        };
+        for error in [lost, keys, Deposed.into()] {
+            let call_error = CallError::from(&error);
+            assert_eq!(call_error.may_have_happened, error.may_have_happened());
+            let fault = Fault::of_call(Service::CloudFront, &call_error);
+            assert_eq!(fault, error.fault());
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What AWS's codes mean. The only place where a code means anything.
 
-use kernel::Class;
+use kernel::{CallError, Class};
 
 use crate::Service;
 
@@ -109,6 +109,38 @@ impl Fault {
                 // A redirect or worse is not AWS's answer; whoever gave it may go away.
                 _ => Self::Passing,
             },
+        }
+    }
+
+    /// What a failed call to `service` means, from the code that it carries; without one, from its class.
+    pub fn of_call(service: Service, error: &CallError) -> Self {
+        if let Some(code) = &error.code {
+            let status = match error.class {
+                Class::Throttled => 429,
+                Class::Transient | Class::Unreachable => 500,
+                Class::NotFound
+                | Class::AlreadyExists
+                | Class::Conflict
+                | Class::Stale
+                | Class::Denied
+                | Class::Invalid
+                | Class::LimitExceeded
+                | Class::Sealed
+                | Class::Deposed => 400,
+            };
+            return Self::of(service, status, code, &error.message);
+        }
+        match error.class {
+            Class::Throttled => Self::Throttled,
+            Class::Transient | Class::Unreachable | Class::Sealed => Self::Passing,
+            Class::NotFound => Self::OtherMissing,
+            Class::AlreadyExists => Self::NameTaken,
+            Class::Conflict => Self::InUse,
+            Class::Stale => Self::Stale,
+            Class::Denied => Self::Credentials,
+            Class::Invalid => Self::InvalidSpec,
+            Class::LimitExceeded => Self::LimitExceeded,
+            Class::Deposed => Self::Deposed,
         }
     }
 

@@ -138,6 +138,12 @@ impl Applier {
         self.send(kind, desired, live, true).await
     }
 
+    /// Whether `live` is as `desired` says, so that an apply would send nothing.
+    pub fn is_applied(&self, kind: &Kind, mut desired: Value, live: &Value) -> bool {
+        let hash = hash(&desired);
+        complete(&mut desired, kind, &hash).is_ok() && self.is_as_desired(live, &desired, &hash)
+    }
+
     /// Reads how the object is, then applies. For kinds that are followed as metadata or not at all.
     pub async fn look_and_apply(&self, kind: &Kind, desired: Value) -> Result<Applied, ApiError> {
         let live = self.read(kind, &key_of(&desired)).await?;

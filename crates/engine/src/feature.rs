@@ -1,14 +1,12 @@
 //! What a feature is to the engine: a name, its kinds, its permissions, and how it starts.
 
-use std::error::Error;
-
-use clap::{Arg, ArgMatches, Command};
+use clap::{Arg, ArgMatches};
 use futures::future::LocalBoxFuture;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
-use serde_json::Value;
 
+use crate::cli::Verbs;
 use crate::{Check, Deck};
 
 /// One part of the product, switchable alone. Features never know one another.
@@ -71,50 +69,6 @@ pub trait Feature: Send + Sync + 'static {
     fn verbs(&self) -> Option<Verbs> {
         None
     }
-}
-
-/// What a feature can be asked on the command line.
-pub struct Verbs {
-    /// The feature's word, the verbs below it. Each gets `-o` beside its own flags, unless it has
-    /// one that takes more words: what those ask for is printed as the names of the findings.
-    pub command: Command,
-    /// Runs the verb that `command` has read. An error is what could not be told.
-    pub run: for<'a> fn(&'a ArgMatches) -> LocalBoxFuture<'a, Result<Answer, Box<dyn Error>>>,
-}
-
-/// What a verb has to say.
-pub struct Answer {
-    /// What each finding says in short.
-    pub columns: &'static [&'static str],
-    /// What was found, in the order it is printed.
-    pub findings: Vec<Finding>,
-    /// Whether what was asked holds.
-    pub outcome: Outcome,
-    /// The findings are documents, and printed as such unless a form is asked for.
-    pub documents: bool,
-    /// A last word for people, beside the result.
-    pub remark: Option<String>,
-}
-
-/// One thing found.
-pub struct Finding {
-    /// Its name, for pipes.
-    pub name: String,
-    /// In short: one text a column.
-    pub cells: Vec<String>,
-    /// In full.
-    pub full: Value,
-}
-
-/// Whether what was asked holds.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
-    /// It does.
-    Holds,
-    /// It does not; the findings say why.
-    DoesNot,
-    /// That could not be told for all; the findings say why.
-    Unknown,
 }
 
 /// A predecessor's Lease.

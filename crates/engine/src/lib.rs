@@ -15,6 +15,7 @@
 
 mod applier;
 mod check;
+pub mod cli;
 mod client;
 mod controller;
 mod cpu;
@@ -35,7 +36,6 @@ mod pass;
 mod patch;
 pub mod paused;
 mod queue;
-mod reading;
 mod review;
 mod server;
 mod slot;
@@ -52,22 +52,18 @@ pub use deck::{Deck, Running};
 pub use engine::{Engine, Settings, StartError};
 pub use error::{ApiError, Classified};
 pub use events::{EventSender, Events, Note};
-pub use feature::{
-    Answer, Feature, Finding, LegacyLease, OWN_ACCOUNT, Outcome, Rbac, Usage, Verbs, engine_rbac,
-    rule,
-};
+pub use feature::{Feature, LegacyLease, OWN_ACCOUNT, Rbac, Usage, engine_rbac, rule};
 pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};
 pub use kill::kill_point;
 pub use kind::{InNamespace, Kind};
 pub use kind_core::{
-    AnswerOf, Call, Caller, Effect, Effects, Ended, FactsOf, HoldOff, KindCore, KindIo, Learned,
-    Mode, Never, Next, Object, ObjectWrite, OutcomeOf, PassFacts, ReadOf, Remembered, Report,
-    StepOf, Stop, Truth, World, preview, run_pass,
+    AnswerOf, Call, Caller, Effect, Effects, Ended, FactsOf, KindCore, KindIo, Learned, Mode,
+    Never, Next, Object, ObjectWrite, OutcomeOf, PassFacts, ReadOf, Remembered, Report, StepOf,
+    Stop, Truth, World, preview, run_pass,
 };
 pub use lease::LeaseSettings;
 pub use metrics::Metrics;
 pub use pass::{PASS_SPAN, Pass, Recorded};
-pub use reading::{Asked, Reading};
 pub use server::{ListenError, Readiness, parse_address};
 pub use stored::{Malformed, Projection, Stored};
 pub use tasks::Tasks;

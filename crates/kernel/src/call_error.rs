@@ -14,6 +14,9 @@ use crate::{Class, cap};
 pub struct CallError {
     /// What the error means for the caller.
     pub class: Class,
+    /// The code that the service gave, where the class is not fine enough. Only its client knows what it
+    /// means. None: the service gave no answer, or was not asked.
+    pub code: Option<String>,
     /// The call may have had its effect: the answer was lost. Only a read can decide.
     pub may_have_happened: bool,
     /// What happened, on what, in the words of the service.
@@ -27,9 +30,29 @@ impl CallError {
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         Self {
             class,
+            code: None,
             may_have_happened: false,
             message: cap(&message.into(), MESSAGE_LIMIT),
             retry_after: None,
+        }
+    }
+
+    /// An error whose class tells whether the call may have had its effect: the service may have taken a
+    /// write whose answer did not come, or failed after it.
+    pub fn of_class(class: Class, message: impl Into<String>) -> Self {
+        let error = Self::new(class, message);
+        match class {
+            Class::Unreachable | Class::Transient => error.with_unknown_effect(),
+            Class::Throttled
+            | Class::NotFound
+            | Class::AlreadyExists
+            | Class::Conflict
+            | Class::Stale
+            | Class::Denied
+            | Class::Invalid
+            | Class::LimitExceeded
+            | Class::Sealed
+            | Class::Deposed => error,
         }
     }
 
@@ -38,6 +61,15 @@ impl CallError {
     pub fn with_unknown_effect(self) -> Self {
         Self {
             may_have_happened: true,
+            ..self
+        }
+    }
+
+    /// The same, with the code that the service gave.
+    #[must_use]
+    pub fn with_code(self, code: impl Into<String>) -> Self {
+        Self {
+            code: Some(code.into()),
             ..self
         }
     }

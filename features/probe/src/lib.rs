@@ -147,7 +147,7 @@ impl Feature for ProbeFeature {
         };
         let owned = owned.keep(Projection::Metadata);
         let resync = seconds("probe-resync")?;
-        let probes = ControllerSpec::new(
+        let probes = ControllerSpec::of_core(
             WatchKey::all(Kind::of::<Probe>()),
             probe::Probes::new(ctx.clone(), owned.clone()),
         )

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use engine::{Classified, kill_point};
-use kernel::{Class, Deposed, Guard, GuardedBody, redact, tcp, write_timeout};
+use engine::Classified;
+use kernel::{CallError, Class, Deposed, Guard, GuardedBody, redact, tcp, write_timeout};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -47,6 +47,12 @@ impl Classified for Error {
             Self::Answer { status: 500.., .. } => Class::Transient,
             Self::Answer { .. } => Class::Invalid,
         }
+    }
+}
+
+impl From<Error> for CallError {
+    fn from(error: Error) -> Self {
+        Self::of_class(error.class(), error.to_string())
     }
 }
 
@@ -94,16 +100,13 @@ impl Outside {
     pub(crate) async fn put(&self, thing: &Thing) -> Result<(), Error> {
         self.may_write("Put", &thing.name)?;
         let body = json!({"name": thing.name, "value": thing.value, "marker": thing.marker});
-        kill_point("before-put");
         self.call("Put", &thing.name, &body, &[&thing.value])
-            .await?;
-        kill_point("after-put");
-        Ok(())
+            .await
+            .map(drop)
     }
 
     pub(crate) async fn delete(&self, name: &str, marker: &str) -> Result<(), Error> {
         self.may_write("Delete", name)?;
-        kill_point("before-delete");
         let gone = self
             .call(
                 "Delete",
@@ -112,7 +115,6 @@ impl Outside {
                 &[],
             )
             .await;
-        kill_point("after-delete");
         match gone {
             Err(error) if error.class() == Class::NotFound => Ok(()),
             other => other.map(drop),

@@ -239,7 +239,18 @@ impl Ctx {
         pass: &Pass,
         priority: Priority,
     ) -> Result<Asker, NotYet> {
-        let key = pass.key().clone();
+        self.admit_key(operation, kind, pass.key(), priority).await
+    }
+
+    /// The same for the object of this key.
+    pub(crate) async fn admit_key(
+        &self,
+        operation: Operation,
+        kind: Ours,
+        key: &ObjectKey,
+        priority: Priority,
+    ) -> Result<Asker, NotYet> {
+        let key = key.clone();
         let asker = Asker::new(priority, key.namespace.clone().unwrap_or_default());
         let wakers = Arc::clone(&self.wakers);
         let ticket = Ticket::new(format!("{}/{key}", kind.word()), move || {

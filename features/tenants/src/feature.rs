@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use api::tenants::names as words;
 use clap::{Arg, ArgMatches};
-use engine::{Check, ControllerSpec, Deck, Feature, Index, LegacyLease, Rbac, Usage, Verbs, rule};
+use engine::cli::Verbs;
+use engine::{Check, ControllerSpec, Deck, Feature, Index, LegacyLease, Rbac, Usage, rule};
 use futures::future::LocalBoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kernel::Backoff;
@@ -100,7 +101,7 @@ impl Feature for TenantsFeature {
     ) -> LocalBoxFuture<'a, Vec<Check>> {
         Box::pin(async move {
             match settings::read(args) {
-                Ok(settings) => cli::reach(client, settings.region).await,
+                Ok(settings) => cli::doctor_checks(client, settings.region).await,
                 Err(usage) => vec![Check::wrong("tenants: settings", usage.to_string())],
             }
         })

@@ -8,9 +8,9 @@ use api::vault::{
     VaultRole, names as words,
 };
 use clap::{Arg, ArgMatches};
+use engine::cli::Verbs;
 use engine::{
-    Check, ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, Verbs,
-    WatchKey,
+    Check, ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, WatchKey,
 };
 use futures::future::LocalBoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -79,7 +79,7 @@ impl Feature for VaultFeature {
     ) -> LocalBoxFuture<'a, Vec<Check>> {
         Box::pin(async move {
             match settings::read(args) {
-                Ok(settings) => cli::reach(client, &settings.service_account).await,
+                Ok(settings) => cli::doctor_checks(client, &settings.service_account).await,
                 Err(usage) => vec![Check::wrong("vault: settings", usage.to_string())],
             }
         })
@@ -180,12 +180,11 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
             spec["selectedServiceAccounts"].is_object()
         }),
     );
-    let seeds = controller(
+    let seeds = ControllerSpec::of_core(
         WatchKey::all(Kind::of::<VaultKVSecret>()),
         Seeds::new(ctx.clone()),
-        settings,
-    )
-    .follow(
+    );
+    let seeds = paced(seeds, settings).follow(
         namespaces(),
         follow::objects_in_namespace(ctx, Dependent::Seed),
     );
@@ -205,8 +204,11 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
 }
 
 fn controller(key: WatchKey, reconcile: impl Reconcile, settings: &Settings) -> ControllerSpec {
-    ControllerSpec::new(key, reconcile)
-        .resync(settings.resync)
+    paced(ControllerSpec::new(key, reconcile), settings)
+}
+
+fn paced(spec: ControllerSpec, settings: &Settings) -> ControllerSpec {
+    spec.resync(settings.resync)
         .blocked_pace(settings.resync, settings.resync) // what conflicts is read at each resync
         .backoff(Backoff {
             first: settings.error_interval,

@@ -3,7 +3,7 @@
 
 use std::os::unix::process::ExitStatusExt;
 
-use crate::outside::{Outside, PATIENCE, bury, probes, until_passed, writes};
+use crate::outside::{Outside, PATIENCE, probes, start_world, until_passed, writes};
 use api::probe::{FINALIZER, Probe};
 use jiff::Timestamp;
 use rstest::rstest;
@@ -38,10 +38,8 @@ enum Dies {
 async fn revive(world: &World) -> Result<()> {
     let status = world.operator().ended(PATIENCE).await?;
     assert_eq!(status.signal(), Some(6), "{status}");
-    bury(world).await?;
     world
-        .operator()
-        .restart(|options| options.kill_point = None)
+        .restart_operator(|options| options.kill_point = None)
         .await
 }
 
@@ -50,15 +48,15 @@ async fn revive(world: &World) -> Result<()> {
 #[case::after_the_finalizer("after-write#1", Dies::Coming)]
 #[case::before_the_name("before-write#2", Dies::Coming)]
 #[case::after_the_name("after-write#2", Dies::Coming)]
-#[case::before_the_put("before-put", Dies::Coming)]
-#[case::after_the_put("after-put", Dies::Coming)]
+#[case::before_the_put("probe.put.before", Dies::Coming)]
+#[case::after_the_put("probe.put.after", Dies::Coming)]
 #[case::before_the_config_map("before-write#3", Dies::Coming)]
 #[case::after_the_config_map("after-write#3", Dies::Coming)]
 #[case::before_the_status("before-write#4", Dies::Coming)]
 #[case::after_the_status("after-write#4", Dies::Coming)]
-#[case::before_the_delete("before-delete", Dies::Going)]
-#[case::after_the_delete("after-delete", Dies::Going)]
-#[case::before_the_release("before-release", Dies::Going)]
+#[case::before_the_delete("probe.remove.before", Dies::Going)]
+#[case::after_the_delete("probe.remove.after", Dies::Going)]
+#[case::before_the_release("probe.metadata.before#2", Dies::Going)]
 #[case::before_the_finalizer_goes("before-write#5", Dies::Going)]
 #[case::after_the_finalizer_went("after-write#5", Dies::Going)]
 #[tokio::test]
@@ -67,12 +65,7 @@ async fn a_crash_repeats_nothing_and_leaves_nothing(
     #[case] dies: Dies,
 ) -> Result<()> {
     let outside = Outside::start().await?;
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(outside.flag());
-    let world = plan.kill_point(point).start().await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(outside.world().kill_point(point)).await?;
     let mark = world.mark();
 
     team.apply(FERRY).await?;
@@ -101,12 +94,7 @@ async fn a_crash_repeats_nothing_and_leaves_nothing(
 #[tokio::test]
 async fn finalizer_and_name_are_written_before_the_first_put() -> Result<()> {
     let outside = Outside::start().await?;
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(outside.flag());
-    let world = plan.start().await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(outside.world()).await?;
     let mark = world.mark();
     team.apply(FERRY).await?;
     team.until::<Probe>("ferry", is("Ready", "Succeeded"))
@@ -125,12 +113,8 @@ async fn finalizer_and_name_are_written_before_the_first_put() -> Result<()> {
 #[tokio::test]
 async fn at_the_first_put_the_object_bears_finalizer_and_name() -> Result<()> {
     let outside = Outside::start().await?;
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(outside.flag());
-    let world = plan.kill_point("before-put").start().await?;
-    let team = world.namespace("harbour").await?;
+    let plan = outside.world().kill_point("probe.put.before");
+    let (world, team) = start_world(plan).await?;
     team.apply(FERRY).await?;
     world.operator().ended(PATIENCE).await?;
 
@@ -143,18 +127,6 @@ async fn at_the_first_put_the_object_bears_finalizer_and_name() -> Result<()> {
     );
     assert_eq!(outside.things()?, []);
     Ok(())
-}
-
-/// The operator whose outside loses answers; time runs 60-fold, so that back-off is short.
-async fn unlucky(outside: &Outside) -> Result<(World, Team)> {
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .time(60)
-        .arg(outside.flag());
-    let world = plan.start().await?;
-    let team = world.namespace("harbour").await?;
-    Ok((world, team))
 }
 
 /// Has the ferry's value outside be `value`, and waits until the Probe says so.
@@ -178,7 +150,8 @@ async fn calls_without_an_answer_take_effect_once(
     #[case] deletes: usize,
 ) -> Result<()> {
     let outside = Outside::start().await?;
-    let (_world, team) = unlucky(&outside).await?;
+    // Time runs 60-fold, so that back-off is short.
+    let (_world, team) = start_world(outside.world().time(60)).await?;
     outside.spoil(operation, json!(effect), Some(3))?;
 
     let mut version = 0;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::outside::{Outside, holder, launch, probes, until_ready};
+use crate::outside::{Outside, holder, launch, probes, start_world, until_ready};
 use api::probe::{Probe, READY};
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -35,12 +35,7 @@ fn is_whole(probe: &Probe) -> bool {
 #[tokio::test]
 async fn told_to_stop_under_load_the_operator_ends_in_good_order() -> Result<()> {
     let outside = Outside::start().await?;
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(outside.flag());
-    let world = plan.start().await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(outside.world()).await?;
     // Slow enough that passes are under way whenever the signal comes.
     outside.spoil("Put", json!({"delay": "1s"}), None)?;
     launch(&team, FLEET).await?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::outside::{Outside, bury, holder, leases, probes, until_leading, writes};
+use crate::outside::{Outside, bury, holder, leases, probes, start_world, until_leading, writes};
 use api::probe::Probe;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
@@ -66,11 +66,7 @@ async fn predecessor_renews(world: &World, pod: &str) -> Result<()> {
 #[tokio::test]
 async fn the_feature_does_nothing_until_a_strangers_lease_has_run_out() -> Result<()> {
     let outside = Outside::start().await?;
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(outside.flag());
-    let world = plan.start().await?;
+    let world = outside.world().start().await?;
     until_leading(world.operator()).await?;
     predecessor_holds(&world).await?;
     world.operator().kill();
@@ -109,16 +105,11 @@ async fn the_feature_does_nothing_until_a_strangers_lease_has_run_out() -> Resul
 #[tokio::test]
 async fn a_fellows_hold_on_the_predecessors_lease_is_taken_at_once() -> Result<()> {
     let outside = Outside::start().await?;
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(outside.flag())
-        .arg(FLAG);
+    let plan = outside.world().arg(FLAG);
     let plan = plan
         .arg("--lease-duration=5s")
         .arg("--lease-renew-deadline=3s");
-    let world = plan.arg("--lease-retry-period=500ms").start().await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(plan.arg("--lease-retry-period=500ms")).await?;
     team.apply(FERRY).await?;
     team.until::<Probe>("ferry", is("Ready", "Succeeded"))
         .await?;

@@ -32,11 +32,7 @@ const LONG_LEASE: [&str; 3] = [
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn plan(outside: &Outside, lease: [&str; 3]) -> WorldPlan {
-    let plan = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(outside.flag());
-    lease.into_iter().fold(plan, WorldPlan::arg)
+    lease.into_iter().fold(outside.world(), WorldPlan::arg)
 }
 
 #[tokio::test]

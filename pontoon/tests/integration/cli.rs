@@ -3,7 +3,8 @@
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use testkit::{ControlPlane, Result, World, eventually};
+use crate::outside::probe_world;
+use testkit::{ControlPlane, Result, eventually};
 
 fn pontoon(args: &[&str]) -> Result<Output> {
     pontoon_with(&[], args)
@@ -190,11 +191,7 @@ fn every_verb_prints_in_every_form() -> Result<()> {
 
 #[tokio::test]
 async fn doctor_names_what_is_missing_and_is_content_when_all_is_there() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .start()
-        .await?;
+    let world = probe_world().start().await?;
     let doctor = |kubeconfig: std::path::PathBuf| -> Result<Output> {
         let mut command = Command::new(testkit::binary(None)?);
         let namespace = format!("--namespace={}", world.operator_namespace());
@@ -241,11 +238,7 @@ async fn doctor_names_what_is_missing_and_is_content_when_all_is_there() -> Resu
 #[tokio::test]
 async fn secure_metrics_are_for_those_the_cluster_lets_read_them() -> Result<()> {
     let port = testkit::port::Port::free()?;
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .start()
-        .await?;
+    let world = probe_world().start().await?;
     let address = port.address();
     world.operator().terminate(Duration::from_secs(25)).await?;
     world

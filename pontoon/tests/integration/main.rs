@@ -1,5 +1,7 @@
 //! pontoon: all tests of the tier integration, as one executable.
 
+#[path = "../outside/mod.rs"]
+mod outside;
 #[path = "../probe_objects/mod.rs"]
 mod probe_objects;
 #[path = "../../../features/vault/tests/stories/mod.rs"]

@@ -1,5 +1,6 @@
 //! The engine with its test kind, against a real API server, as its own ServiceAccount.
 
+use crate::outside::{Outside, is_ready, probe_world, start_world};
 use crate::probe_objects::{finished_passes, probe, probes};
 use api::probe::{Lookout, Probe};
 use futures::{StreamExt, TryStreamExt};
@@ -14,14 +15,7 @@ use testkit::{Result, World, eventually, holds, is};
 
 #[tokio::test]
 async fn a_probe_becomes_ready_and_then_nothing_is_written() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .time(60)
-        .arg("--probe-resync=60")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(probe_world().time(60).arg("--probe-resync=60")).await?;
 
     team.apply(&probe("hello", "text: good morning")).await?;
     team.until::<Probe>("hello", is("Ready", "Succeeded"))
@@ -41,12 +35,7 @@ async fn a_probe_becomes_ready_and_then_nothing_is_written() -> Result<()> {
 
 #[tokio::test]
 async fn a_child_that_is_edited_or_deleted_comes_back() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let (_world, team) = start_world(probe_world()).await?;
     team.apply(&probe("hello", "text: good morning")).await?;
     team.until::<Probe>("hello", is("Ready", "Succeeded"))
         .await?;
@@ -76,8 +65,7 @@ async fn a_child_that_is_edited_or_deleted_comes_back() -> Result<()> {
 
 #[tokio::test]
 async fn a_malformed_object_is_named_in_an_event_and_the_others_go_on() -> Result<()> {
-    let world = World::new().feature("probe").start().await?;
-    let team = world.namespace("harbour").await?;
+    let (_world, team) = start_world(World::new().feature("probe")).await?;
     // A schema as lax as an older version's may be.
     let lax = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": true,
         "subresources": {"status": {}},
@@ -107,13 +95,7 @@ async fn a_malformed_object_is_named_in_an_event_and_the_others_go_on() -> Resul
 
 #[tokio::test]
 async fn a_panic_is_counted_backs_off_and_leaves_the_others_alone() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .time(4)
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(probe_world().time(4)).await?;
     team.apply(&probe("wild", "{text: x, behaviour: Panic}"))
         .await?;
     team.apply(&probes(20, "text: fine")).await?;
@@ -152,12 +134,7 @@ async fn a_panic_is_counted_backs_off_and_leaves_the_others_alone() -> Result<()
 
 #[tokio::test]
 async fn a_thousand_edits_of_one_object_are_a_handful_of_passes() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(probe_world()).await?;
     team.apply(&probe("busy", "text: start")).await?;
     team.until::<Probe>("busy", is("Ready", "Succeeded"))
         .await?;
@@ -199,18 +176,10 @@ async fn a_thousand_edits_of_one_object_are_a_handful_of_passes() -> Result<()> 
 #[tokio::test]
 async fn a_secret_in_an_error_from_outside_reaches_neither_status_nor_events_nor_logs() -> Result<()>
 {
-    let outside = crate::probe_objects::outside().await?;
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(format!("--probe-outside={}", outside.url()))
-        .arg("--log-level=debug")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
-    let fault = json!({"service": "probe", "operation": "Put", "times": 2, "effect":
-        {"error": {"status": 403, "code": "AccessDenied", "message": "hunter2-hunter2 is not welcome"}}});
-    crate::probe_objects::control(&outside, "faults", fault)?;
+    let outside = Outside::start().await?;
+    let (world, team) = start_world(outside.world().arg("--log-level=debug")).await?;
+    let denied = json!({"error": {"status": 403, "code": "AccessDenied", "message": "hunter2-hunter2 is not welcome"}});
+    outside.spoil("Put", denied, Some(2))?;
     team.apply("{apiVersion: v1, kind: Secret, metadata: {name: key}, stringData: {token: hunter2-hunter2}}").await?;
     team.apply(&probe(
         "sealed",
@@ -234,15 +203,8 @@ async fn a_secret_in_an_error_from_outside_reaches_neither_status_nor_events_nor
 
 #[tokio::test]
 async fn a_missing_secret_is_waited_for_and_named() -> Result<()> {
-    let outside = crate::probe_objects::outside().await?;
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .time(60)
-        .arg(format!("--probe-outside={}", outside.url()))
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let outside = Outside::start().await?;
+    let (_world, team) = start_world(outside.world().time(60)).await?;
     team.apply(&probe(
         "sealed",
         "{text: x, outside: {secret: {name: key, key: token}}}",
@@ -266,14 +228,8 @@ async fn a_missing_secret_is_waited_for_and_named() -> Result<()> {
 
 #[tokio::test]
 async fn a_paused_object_says_so_and_nothing_is_done_for_it() -> Result<()> {
-    let outside = crate::probe_objects::outside().await?;
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(format!("--probe-outside={}", outside.url()))
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let outside = Outside::start().await?;
+    let (_world, team) = start_world(outside.world()).await?;
     team.apply(&probe("still", "{text: one, outside: {value: one}}"))
         .await?;
     team.until::<Probe>("still", is("Ready", "Succeeded"))
@@ -294,28 +250,22 @@ async fn a_paused_object_says_so_and_nothing_is_done_for_it() -> Result<()> {
         probe.meta().deletion_timestamp.is_some() && seen == probe.meta().generation
     })
     .await?;
-    assert_eq!(crate::probe_objects::things(&outside)?.len(), 1);
+    assert_eq!(outside.things()?.len(), 1);
 
     let go = json!({"metadata": {"annotations": {"pontoon.io/paused": null}}});
     api.patch("still", &PatchParams::default(), &Patch::Merge(go))
         .await?;
     team.gone::<Probe>("still").await?;
-    assert_eq!(crate::probe_objects::things(&outside)?.len(), 0);
+    assert_eq!(outside.things()?.len(), 0);
     Ok(())
 }
 
 #[tokio::test]
 async fn reconcile_now_runs_one_pass_past_back_off_and_goes_when_it_succeeds() -> Result<()> {
-    let outside = crate::probe_objects::outside().await?;
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(format!("--probe-outside={}", outside.url()))
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
-    let fault = json!({"service": "probe", "operation": "Put", "effect": {"error": {"status": 500, "code": "Internal", "message": "no"}}});
-    crate::probe_objects::control(&outside, "faults", fault)?;
+    let outside = Outside::start().await?;
+    let (world, team) = start_world(outside.world()).await?;
+    let broken = json!({"error": {"status": 500, "code": "Internal", "message": "no"}});
+    outside.spoil("Put", broken, None)?;
     team.apply(&probe("stuck", "{text: x, outside: {value: v}}"))
         .await?;
     team.until::<Probe>("stuck", is("Ready", "Failed")).await?;
@@ -330,7 +280,7 @@ async fn reconcile_now_runs_one_pass_past_back_off_and_goes_when_it_succeeds() -
     })
     .await?;
 
-    outside.control(http::Method::DELETE, "faults", serde_json::Value::Null)?;
+    outside.heal()?;
     let now = json!({"metadata": {"annotations": {"probe.pontoon.io/refresh": "please"}}});
     let api = Api::<Probe>::namespaced(team.client(), team.name());
     api.patch("stuck", &PatchParams::default(), &Patch::Merge(now))
@@ -340,15 +290,6 @@ async fn reconcile_now_runs_one_pass_past_back_off_and_goes_when_it_succeeds() -
         .until::<Probe>("stuck", done)
         .await?;
     Ok(())
-}
-
-fn is_ready(probe: &Probe) -> bool {
-    probe.status.as_ref().is_some_and(|status| {
-        status
-            .conditions
-            .iter()
-            .any(|c| c.type_ == "Ready" && c.status == "True")
-    })
 }
 
 const SIGHTING: &str = "
@@ -368,8 +309,8 @@ spec:
 
 #[tokio::test]
 async fn a_controller_over_a_kind_known_only_at_run_time_comes_and_goes() -> Result<()> {
-    let world = World::new().feature("probe").start().await?;
-    let (cluster, team) = (world.cluster(), world.namespace("harbour").await?);
+    let (world, team) = start_world(World::new().feature("probe")).await?;
+    let cluster = world.cluster();
     // The Lookout is there before its kind is.
     cluster
         .apply(
@@ -410,13 +351,7 @@ async fn a_controller_over_a_kind_known_only_at_run_time_comes_and_goes() -> Res
 
 #[tokio::test]
 async fn one_reconcile_id_stands_in_log_status_and_event() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg("--log-level=debug")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(probe_world().arg("--log-level=debug")).await?;
     team.apply(&probe("hello", "text: x")).await?;
     let ready = team
         .until::<Probe>("hello", is("Ready", "Succeeded"))
@@ -438,30 +373,18 @@ async fn one_reconcile_id_stands_in_log_status_and_event() -> Result<()> {
 
 #[tokio::test]
 async fn a_sweep_wakes_those_whose_thing_outside_is_gone() -> Result<()> {
-    let outside = crate::probe_objects::outside().await?;
-    let flag = format!("--probe-outside={}", outside.url());
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(flag)
-        .arg("--probe-sweep=1")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let outside = Outside::start().await?;
+    let (_world, team) = start_world(outside.world().arg("--probe-sweep=1")).await?;
     team.apply(&probe("kept", "{text: x, outside: {value: v}}"))
         .await?;
     team.until::<Probe>("kept", is("Ready", "Succeeded"))
         .await?;
 
-    let name = crate::probe_objects::things(&outside)?[0]["name"].clone();
-    crate::probe_objects::control(
-        &outside,
-        "mutate",
-        json!({"service": "probe", "delete": name}),
-    )?;
+    assert_eq!(outside.things()?.len(), 1);
+    outside.delete_things()?;
     // The resync is five minutes away.
     eventually("it is back", async || {
-        Ok((crate::probe_objects::things(&outside)?.len() == 1).then_some(()))
+        Ok((outside.things()?.len() == 1).then_some(()))
     })
     .await
 }

@@ -5,9 +5,10 @@ use std::net::TcpListener;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::outside::{probe_world, start_world};
 use crate::probe_objects::probe;
 use api::probe::Probe;
-use testkit::{Result, World, is};
+use testkit::{Result, is};
 
 /// Takes one request after another and hands on their bodies.
 fn collector() -> Result<(String, mpsc::Receiver<Vec<u8>>)> {
@@ -38,13 +39,8 @@ fn collector() -> Result<(String, mpsc::Receiver<Vec<u8>>)> {
 #[tokio::test]
 async fn each_pass_is_a_span_that_names_its_object() -> Result<()> {
     let (url, bodies) = collector()?;
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .env("OTEL_EXPORTER_OTLP_ENDPOINT", url)
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
+    let plan = probe_world().env("OTEL_EXPORTER_OTLP_ENDPOINT", url);
+    let (world, team) = start_world(plan).await?;
     team.apply(&probe("traced", "text: x")).await?;
     team.until::<Probe>("traced", is("Ready", "Succeeded"))
         .await?;

@@ -1,5 +1,6 @@
 //! `pontoon vault …` as people use it, beside a running operator.
 
+use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
 use crate::stories::{Crew, Plan, Site, admits, is_annotated, reader, rule, tell};
@@ -15,8 +16,8 @@ const WORLD: Plan = Plan {
     args: &["--vault-deletion-deadline=never"],
 };
 
-/// Runs a verb with the administrator's kubeconfig.
-fn ask(site: &Site, args: &[&str]) -> Result<Output> {
+/// A verb with the administrator's kubeconfig.
+fn verb(site: &Site, args: &[&str]) -> Result<Command> {
     let home = format!("--operator-namespace={}", site.world.operator_namespace());
     let mut command = Command::new(testkit::binary(None)?);
     command
@@ -26,7 +27,12 @@ fn ask(site: &Site, args: &[&str]) -> Result<Output> {
         .stdin(Stdio::null())
         .env("KUBECONFIG", site.world.control_plane().kubeconfig())
         .env_remove("CLUSTER_NAME");
-    Ok(command.output()?)
+    Ok(command)
+}
+
+/// Runs a verb with the administrator's kubeconfig.
+fn ask(site: &Site, args: &[&str]) -> Result<Output> {
+    Ok(verb(site, args)?.output()?)
 }
 
 fn out(output: &Output) -> String {
@@ -92,6 +98,43 @@ fn status_shows_what_is_not_ready() -> Result<()> {
             ends(&ask(site, &["status", "nobody"])?, 2)
                 .contains("there is no VaultConnection nobody")
         );
+        Ok(())
+    })
+}
+
+#[test]
+fn a_watch_prints_what_goes_through_a_connection() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        app(&crew).await?;
+        let mut command = verb(site, &["status", &crew.connection, "--watch"])?;
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let printed = BufReader::new(child.stdout.take().expect("it is piped"));
+        let lines: Vec<_> = printed.lines().take(4).collect::<std::io::Result<_>>()?;
+        child.kill()?;
+        child.wait()?;
+        let kinds: Vec<_> = lines
+            .iter()
+            .filter_map(|line| line.split_whitespace().next())
+            .collect();
+        assert_eq!(
+            kinds,
+            ["KIND", "VaultConnection", "VaultPolicy", "VaultRole"]
+        );
+        Ok(())
+    })
+}
+
+#[test]
+fn a_plan_covers_one_namespace_or_all() -> Result<()> {
+    tell(WORLD, async |site| {
+        let crew = site.crew().await?;
+        app(&crew).await?;
+        // The kubeconfig's namespace is another, and has no objects.
+        let other = ends(&ask(site, &["plan"])?, 0);
+        assert!(other.contains("-A shows all"), "{other}");
+        let both = ends(&ask(site, &["plan", "-A", "-n", crew.name()])?, 2);
+        assert!(both.contains("cannot be used with"), "{both}");
         Ok(())
     })
 }

@@ -1,8 +1,8 @@
 //! What the watch hub survives: a server that stops, a version that is too old, a kind that is not there.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::outside::{Outside, probe_world, start_world};
 use crate::probe_objects::{probe, probes};
 use api::probe::{Lookout, Probe};
 use http::{Method, StatusCode};
@@ -11,13 +11,12 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::ResourceExt;
 use kube::api::{Api, DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use testkit::fault_proxy::{FaultProxy, Listen, Rule, Upstream};
+use testkit::fault_proxy::{FaultProxy, Rule};
 use testkit::{Result, World, eventually, is};
 
 #[tokio::test]
 async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Result<()> {
-    let world = World::new().feature("probe").time(20).start().await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(World::new().feature("probe").time(20)).await?;
     team.apply(&probes(30, "text: before")).await?;
     for n in 0..30 {
         team.until::<Probe>(&format!("p{n}"), is("Ready", "Succeeded"))
@@ -61,38 +60,18 @@ async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Resul
 /// The operator again, but through `proxy`.
 async fn through(proxy: &FaultProxy, world: &World) -> Result<()> {
     world.operator().terminate(Duration::from_secs(25)).await?;
-    let scratch = world.control_plane().scratch();
-    let account = world
-        .control_plane()
-        .as_service_account(world.operator_namespace(), "pontoon")
-        .await?;
-    let text = std::fs::read_to_string(account)?.replace(&world.control_plane().url(), proxy.url());
-    let path: PathBuf = scratch.write("proxied.kubeconfig", text)?;
+    let behind = world.kubeconfig_behind(proxy)?;
     world
         .operator()
-        .restart(|options| options.kubeconfig = path)
+        .restart(|options| options.kubeconfig = behind)
         .await
-}
-
-async fn proxy(world: &World) -> Result<FaultProxy> {
-    let plane = world.control_plane();
-    let upstream = Upstream {
-        url: plane.url(),
-        ca_pem: Some(plane.ca_pem().to_owned()),
-    };
-    Ok(FaultProxy::start(upstream, Listen::Http).await?)
 }
 
 #[tokio::test]
 async fn a_deletion_during_a_gap_that_ends_in_410_is_delivered() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
-    let proxy = proxy(&world).await?;
-    through(&proxy, &world).await?;
+    let (world, team) = start_world(probe_world()).await?;
+    let proxy = world.front().await?;
+    through(proxy, &world).await?;
     team.apply(&probes(3, "text: kept")).await?;
     for n in 0..3 {
         team.until::<Probe>(&format!("p{n}"), is("Ready", "Succeeded"))
@@ -125,20 +104,15 @@ async fn a_deletion_during_a_gap_that_ends_in_410_is_delivered() -> Result<()> {
 
 #[tokio::test]
 async fn a_server_that_does_not_stream_lists_is_listed_page_by_page() -> Result<()> {
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
-    let proxy = proxy(&world).await?;
+    let (world, team) = start_world(probe_world()).await?;
+    let proxy = world.front().await?;
     let no = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422,
         "message": "sendInitialEvents: Forbidden: sendInitialEvents is forbidden for watch unless the WatchList feature gate is enabled"});
     proxy.rule(
         Rule::on(Method::GET, "*?*sendInitialEvents=true*")
             .status(StatusCode::UNPROCESSABLE_ENTITY, no.to_string()),
     );
-    through(&proxy, &world).await?;
+    through(proxy, &world).await?;
     team.apply(&probes(3, "text: listed")).await?;
     for n in 0..3 {
         team.until::<Probe>(&format!("p{n}"), is("Ready", "Succeeded"))
@@ -155,8 +129,8 @@ async fn a_server_that_does_not_stream_lists_is_listed_page_by_page() -> Result<
 
 #[tokio::test]
 async fn a_feature_without_its_crd_sleeps_and_wakes_when_it_comes() -> Result<()> {
-    let world = World::new().feature("probe").start().await?;
-    let (cluster, team) = (world.cluster(), world.namespace("harbour").await?);
+    let (world, team) = start_world(World::new().feature("probe")).await?;
+    let cluster = world.cluster();
     let crds = Api::<CustomResourceDefinition>::all(cluster.client());
     let name = "probes.probe.pontoon.io";
     let mut crd = crds.get(name).await?;
@@ -214,8 +188,7 @@ async fn a_feature_without_its_crd_sleeps_and_wakes_when_it_comes() -> Result<()
 
 #[tokio::test]
 async fn a_frozen_api_server_is_waited_for() -> Result<()> {
-    let world = World::new().feature("probe").start().await?;
-    let team = world.namespace("harbour").await?;
+    let (world, team) = start_world(World::new().feature("probe")).await?;
     team.apply(&probe("hello", "text: one")).await?;
     team.until::<Probe>("hello", is("Ready", "Succeeded"))
         .await?;
@@ -235,17 +208,10 @@ async fn a_frozen_api_server_is_waited_for() -> Result<()> {
 
 #[tokio::test]
 async fn writes_whose_answer_is_lost_are_found_and_not_repeated_without_need() -> Result<()> {
-    let aws = testkit::Aws::start().await?;
-    let flag = format!("--probe-outside={}", aws.url());
-    let world = World::new()
-        .on_reused_plane()
-        .feature("probe")
-        .arg(flag)
-        .start()
-        .await?;
-    let team = world.namespace("harbour").await?;
-    let proxy = proxy(&world).await?;
-    through(&proxy, &world).await?;
+    let outside = Outside::start().await?;
+    let (world, team) = start_world(outside.world()).await?;
+    let proxy = world.front().await?;
+    through(proxy, &world).await?;
 
     // Finalizer, name, ConfigMap and status: each is done, and the operator does not hear of it.
     for path in ["*/probes/lost", "*/configmaps/lost", "*/probes/lost/status"] {
@@ -255,9 +221,8 @@ async fn writes_whose_answer_is_lost_are_found_and_not_repeated_without_need() -
         .await?;
     team.until::<Probe>("lost", is("Ready", "Succeeded"))
         .await?;
-    assert_eq!(crate::probe_objects::things(&aws)?.len(), 1);
-    let log = aws.control(Method::GET, "log?since=0", serde_json::Value::Null)?;
-    let puts = log.to_string().matches("\"operation\":\"Put\"").count();
-    assert_eq!(puts, 1, "{log}");
+    assert_eq!(outside.things()?.len(), 1);
+    let puts = outside.calls("Put")?;
+    assert_eq!(puts.len(), 1, "{puts:#?}");
     Ok(())
 }

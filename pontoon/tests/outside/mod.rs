@@ -1,4 +1,5 @@
-//! The outside that chaos stories watch: the emulator's service `probe`, its log and its oracle.
+//! Worlds of Probes, and the outside that stories watch: the emulator's service `probe`, its log and
+//! its oracle.
 #![allow(dead_code, reason = "each file of stories uses its part")]
 
 use std::time::Duration;
@@ -9,10 +10,22 @@ use http::Method;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, ListParams, PostParams};
 use serde_json::{Value, json};
-use testkit::{Aws, Entry, Mark, Operator, Result, Team, World, eventually_within};
+use testkit::{Aws, Entry, Mark, Operator, Result, Team, World, WorldPlan, eventually_within};
 
 /// How long a story waits for many objects, or for the next leader.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+/// A world whose operator runs the feature `probe`, in a cluster that earlier stories have used.
+pub(crate) fn probe_world() -> WorldPlan {
+    World::new().on_reused_plane().feature("probe")
+}
+
+/// Starts a world, and makes a namespace for the story.
+pub(crate) async fn start_world(plan: WorldPlan) -> Result<(World, Team)> {
+    let world = plan.start().await?;
+    let team = world.namespace("harbour").await?;
+    Ok((world, team))
+}
 
 /// An emulator with nothing in it but what the operator under test puts there.
 pub(crate) struct Outside(Aws);
@@ -25,6 +38,11 @@ impl Outside {
     /// The operator's flag that leads here.
     pub(crate) fn flag(&self) -> String {
         format!("--probe-outside={}", self.0.url())
+    }
+
+    /// A world whose operator has this outside.
+    pub(crate) fn world(&self) -> WorldPlan {
+        probe_world().arg(self.flag())
     }
 
     /// Lets calls go wrong: `effect` is a fault's, `times` the number of calls it hits.
@@ -55,6 +73,17 @@ impl Outside {
         let mut all: Vec<_> = things.map(told).collect();
         all.sort();
         Ok(all)
+    }
+
+    /// Deletes all things, as somebody else would.
+    pub(crate) fn delete_things(&self) -> Result<()> {
+        let path = "probe/things/000000000000";
+        let there = self.0.control(Method::GET, path, Value::Null)?;
+        for thing in there["things"].as_array().into_iter().flatten() {
+            let change = json!({"service": "probe", "delete": thing["name"]});
+            self.0.control(Method::POST, "mutate", change)?;
+        }
+        Ok(())
     }
 
     /// The calls of `operation` so far, as the log tells them.

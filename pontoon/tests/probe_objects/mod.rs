@@ -2,10 +2,9 @@
 #![allow(dead_code)] // each story uses its part
 
 use jiff::Timestamp;
-use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ListParams};
 use serde_json::Value;
-use testkit::{Aws, Result, Team, World, eventually};
+pub(crate) use testkit::stories::event;
+use testkit::{Result, World, eventually};
 
 /// The manifest of a Probe.
 pub(crate) fn probe(name: &str, spec: &str) -> String {
@@ -40,22 +39,6 @@ pub(crate) async fn finished_passes(world: &World, count: u32) -> Result<()> {
     .await
 }
 
-/// Waits for an event of this reason on the object `name`.
-pub(crate) async fn event(team: &Team, name: &str, reason: &str) -> Result<Event> {
-    let api = Api::<Event>::namespaced(team.client(), team.name());
-    eventually(&format!("event {reason} on {name}"), async || {
-        let events = api.list(&ListParams::default()).await?;
-        Ok(events.into_iter().find(|event| {
-            let about = event
-                .regarding
-                .as_ref()
-                .and_then(|regarding| regarding.name.as_deref());
-            event.reason.as_deref() == Some(reason) && about == Some(name)
-        }))
-    })
-    .await
-}
-
 /// When the operator logged lines that hold `text`.
 pub(crate) fn log_times(world: &World, text: &str) -> Vec<std::time::Duration> {
     let log = world.operator().log();
@@ -69,20 +52,4 @@ pub(crate) fn log_times(world: &World, text: &str) -> Vec<std::time::Duration> {
     stamps
         .map(|at| std::time::Duration::try_from(at.as_duration()).unwrap_or_default())
         .collect()
-}
-
-/// The emulator, whose service `probe` is the outside of Probes.
-pub(crate) async fn outside() -> Result<Aws> {
-    Aws::start().await
-}
-
-/// Posts to the emulator's control.
-pub(crate) fn control(outside: &Aws, what: &str, body: Value) -> Result<Value> {
-    Ok(outside.control(http::Method::POST, what, body)?)
-}
-
-/// What really stands outside.
-pub(crate) fn things(outside: &Aws) -> Result<Vec<Value>> {
-    let answer = outside.control(http::Method::GET, "probe/things/000000000000", Value::Null)?;
-    Ok(answer["things"].as_array().cloned().unwrap_or_default())
 }

@@ -19,6 +19,8 @@ use crate::{DEADLINE, LAG, Model};
 const CALL: Duration = Duration::from_secs(1);
 /// Passes of a second operator while the first is frozen.
 const PASSES_OF_SUCCESSOR: usize = 3;
+/// Operators that are frozen at once: each one's pass waits on the stack for its successor.
+const FROZEN: usize = 2;
 
 pub(crate) struct SimulatedEffects<'s, 'k, K, M> {
     pub(crate) simulation: &'s Simulation<'k, K, M>,
@@ -78,6 +80,10 @@ impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
     fn take_over(&self, call: &str) {
         {
             let mut state = self.simulation.state();
+            if state.frozen == FROZEN {
+                return;
+            }
+            state.frozen += 1;
             state.leader += 1;
             let (operator, leader) = (self.operator, state.leader);
             state.note(|| {
@@ -90,6 +96,7 @@ impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
             let pause = pause.min(Duration::from_secs(5));
             self.simulation.state().advance(pause);
         }
+        self.simulation.state().frozen -= 1;
     }
 
     fn crash(&self, call: &str) {
@@ -180,16 +187,18 @@ where
         let happening = self.before(&call, false).await?;
         let answer = {
             let mut state = self.simulation.state();
-            let then = state.elapsed.saturating_sub(LAG);
-            let mut older = state.snapshots.iter().rev();
+            let lag = M::READ_LAG;
+            let is_stale = happening == Happening::StaleRead && !lag.is_zero();
+            let then = state.elapsed.saturating_sub(lag);
+            let mut older = state.snapshots.iter().rev().filter(|_| is_stale);
             let older = older.find(|(at, _)| *at <= then);
             let older = older.map(|(_, outside)| outside.read(read));
             match older {
-                Some(answer) if happening == Happening::StaleRead => {
-                    state.note(|| format!("the next answer is {} s old", LAG.as_secs()));
+                Some(answer) => {
+                    state.note(|| format!("the next answer is {} s old", lag.as_secs()));
                     answer
                 }
-                Some(_) | None => state.outside.read(read),
+                None => state.outside.read(read),
             }
         };
         self.after(happening, &call, answer).await
@@ -212,6 +221,7 @@ where
         let call = match &write {
             ObjectWrite::AddFinalizer(_) => "add the finalizer".to_owned(),
             ObjectWrite::RemoveFinalizer(_) => "remove the finalizer".to_owned(),
+            ObjectWrite::RemoveAnnotation(name) => format!("remove the annotation {name}"),
             ObjectWrite::Status { after, .. } => format!("write status {after}"),
         };
         let happening = self.before(&call, true).await?;
@@ -228,7 +238,9 @@ impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
             return match write {
                 // The API server has removed it already.
                 ObjectWrite::RemoveFinalizer(_) => Ok(version.to_owned()),
-                ObjectWrite::AddFinalizer(_) | ObjectWrite::Status { .. } => {
+                ObjectWrite::AddFinalizer(_)
+                | ObjectWrite::RemoveAnnotation(_)
+                | ObjectWrite::Status { .. } => {
                     Err(CallError::new(Class::NotFound, "the object is gone"))
                 }
             };
@@ -243,6 +255,11 @@ impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
             ObjectWrite::RemoveFinalizer(_) => {
                 state.change_object(|object| object["metadata"]["finalizers"] = json!([]));
             }
+            ObjectWrite::RemoveAnnotation(name) => state.change_object(|object| {
+                if let Some(annotations) = object["metadata"]["annotations"].as_object_mut() {
+                    annotations.remove(*name);
+                }
+            }),
             ObjectWrite::Status { after, .. } => {
                 self.judge_ready(&mut state, &object, after);
                 state.change_object(|object| object["status"] = (*after).clone());
@@ -267,8 +284,8 @@ impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
         let snapshots = &state.snapshots;
         let first = snapshots.iter().rposition(|(at, _)| *at <= since);
         let mut seen = snapshots[first.unwrap_or(0)..].iter();
-        let was_desired = seen.any(|(_, outside)| outside.is_as_desired(declared));
-        if !was_desired && !state.outside.is_as_desired(declared) {
+        let was_ready = seen.any(|(_, outside)| outside.allows_ready(declared));
+        if !was_ready && !state.outside.allows_ready(declared) {
             state.broken("Ready=True only if live equals desired");
         }
     }

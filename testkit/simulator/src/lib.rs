@@ -33,13 +33,23 @@ use jiff::Timestamp;
 use kernel::CallError;
 use serde_json::Value;
 
-/// A stale read shows the outside as it was this long ago.
+/// A stale read usually shows the outside as it was this long ago.
 pub const LAG: Duration = Duration::from_secs(10);
 /// A pass is dropped after this time.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
 /// The outside of a kind as a model, with what people do to it and the laws it can see.
 pub trait Model<K: KindCore>: Clone + Send {
+    /// How old an answer may be. Zero for a service whose reads show every write.
+    const READ_LAG: Duration = LAG;
+
+    /// Whether such a thing happens in the schedules of this model; if not, `Nothing` does. For laws that
+    /// hold only while no answer is lost.
+    fn can_happen(happening: Happening) -> bool {
+        let _ = happening;
+        true
+    }
+
     /// The outside and the object as they are at the beginning. The object needs `metadata.name`, a
     /// `metadata.namespace` where the kind has one, and `spec`.
     fn new(choice: u8) -> (Self, Value);
@@ -69,6 +79,12 @@ pub trait Model<K: KindCore>: Clone + Send {
 
     /// Whether the outside is as this object desires.
     fn is_as_desired(&self, object: &Value) -> bool;
+
+    /// Whether Ready=True may be said of this object. It differs from [`is_as_desired`](Self::is_as_desired)
+    /// for a kind whose Ready leaves out what others changed a moment ago.
+    fn allows_ready(&self, object: &Value) -> bool {
+        self.is_as_desired(object)
+    }
 
     /// Whether the kind may come to rest with Ready=False: only a person can go on.
     fn may_rest(&self, object: &Value) -> bool;

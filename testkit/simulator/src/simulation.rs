@@ -18,9 +18,11 @@ use crate::model_object::{self, is_deleting, is_gone, is_ready};
 use crate::schedule::{Happening, Schedule};
 
 /// Passes that may be needed to come to rest, once the tape has ended.
-const PASSES_TO_REST: usize = 60;
-/// Passes without a write in a row that count as rest.
+const PASSES_TO_REST: usize = 120;
+/// Passes without a write in a row that count as rest, and how long they take at least: a kind that only
+/// waits for a moment, as for a read that is not stale any more, is not at rest.
 const QUIET_PASSES: usize = 3;
+const QUIET_TIME: Duration = Duration::from_secs(400);
 /// Longer than any hold-off and any blocked pace.
 const LONG: Duration = Duration::from_secs(40 * 60);
 /// After a failed pass.
@@ -56,6 +58,8 @@ pub(crate) struct State<M> {
     pub(crate) elapsed: Duration,
     /// The operator that leads.
     pub(crate) leader: u32,
+    /// Operators that are frozen in the middle of a pass.
+    pub(crate) frozen: usize,
     pub(crate) writes: usize,
     pub(crate) has_crashed: bool,
     pub(crate) law: Option<String>,
@@ -85,6 +89,13 @@ pub fn run<K: KindCore, M: Model<K>>(
 ) -> Result<BTreeSet<String>, Failure> {
     let (outside, object) = M::new(schedule.first);
     let object = model_object::created(object, Timestamp::UNIX_EPOCH);
+    let happens = |happening: &Happening| {
+        if M::can_happen(*happening) {
+            *happening
+        } else {
+            Happening::Nothing
+        }
+    };
     let simulation = Simulation {
         core,
         is_guarded,
@@ -95,11 +106,12 @@ pub fn run<K: KindCore, M: Model<K>>(
             outside,
             elapsed: Duration::from_secs(100),
             leader: 1,
+            frozen: 0,
             writes: 0,
             has_crashed: false,
             law: None,
             points: BTreeSet::new(),
-            tape: schedule.tape.clone(),
+            tape: schedule.tape.iter().map(happens).collect(),
             position: 0,
             trace: trace.then(Vec::new),
         }),
@@ -289,8 +301,10 @@ impl<K: KindCore, M: Model<K>> Simulation<'_, K, M> {
     /// Without faults the kind comes to rest: some passes in a row write nothing.
     fn come_to_rest(&self, remembered: &mut Remembered<K>) {
         let (mut quiet, mut idle) = (0, 0);
+        let mut quiet_for = Duration::ZERO;
         for _ in 0..PASSES_TO_REST {
-            if !self.is_going() || quiet == QUIET_PASSES {
+            let is_at_rest = quiet >= QUIET_PASSES && quiet_for >= QUIET_TIME;
+            if !self.is_going() || is_at_rest {
                 return;
             }
             self.state().writes = 0;
@@ -304,11 +318,16 @@ impl<K: KindCore, M: Model<K>> Simulation<'_, K, M> {
             if asks_on {
                 quiet = 0;
             }
+            quiet_for = if quiet == 0 {
+                Duration::ZERO
+            } else {
+                quiet_for + pause
+            };
             if idle == IDLE_PASSES {
                 state.broken("it pauses: passes come at once, one after another, without a write");
             }
         }
-        if self.is_going() && quiet < QUIET_PASSES {
+        if self.is_going() && (quiet < QUIET_PASSES || quiet_for < QUIET_TIME) {
             self.state().broken("it converges, and then writes nothing");
         }
     }

@@ -5,8 +5,9 @@ mod cases;
 mod licences;
 mod sizes;
 mod traces;
+mod vocabulary;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::time::Instant;
 
@@ -30,7 +31,7 @@ pub(crate) struct Looked {
 type Look = fn(&Source) -> Result<Vec<String>, Error>;
 
 /// What is looked at in the files alone, quickest first.
-const LOOKS: [(&str, Look); 5] = [
+const LOOKS: [(&str, Look); 6] = [
     ("format", format),
     ("arrows", |source| {
         Ok(arrows::forbidden(&arrows::arrows(
@@ -41,6 +42,7 @@ const LOOKS: [(&str, Look); 5] = [
     ("licences", licences),
     ("cases", |source| Ok(cases(source))),
     ("traces", |source| Ok(traces(source))),
+    ("words", words),
 ];
 
 /// The source as it lies there.
@@ -187,24 +189,36 @@ fn licences(source: &Source) -> Result<Vec<String>, Error> {
     ))
 }
 
-fn cases(source: &Source) -> Vec<String> {
-    let mut known = BTreeSet::new();
-    for (folder, package) in cargo::package_names(&source.metadata) {
-        let Ok(folder) = folder.strip_prefix(cargo::root()) else {
-            continue;
-        };
-        let folder = format!("{}/", folder.display());
-        for (path, text) in source.named(".rs") {
-            let below = path
-                .strip_prefix(&folder)
-                .filter(|path| path.starts_with("src/") || path.starts_with("tests/"));
-            known.extend(
-                below
-                    .into_iter()
-                    .flat_map(|file| cases::tests(&package, file, text)),
-            );
-        }
+/// The source files of each package, named from its folder on.
+fn sources(source: &Source) -> impl Iterator<Item = (String, &str, &str)> {
+    let packages = cargo::package_names(&source.metadata).into_iter();
+    packages.flat_map(|(folder, package)| {
+        let folder = folder.strip_prefix(cargo::root()).ok();
+        let folder = folder.map(|folder| format!("{}/", folder.display()));
+        source.named(".rs").filter_map(move |(path, text)| {
+            let file = path.strip_prefix(folder.as_ref()?)?;
+            let is_source = file.starts_with("src/") || file.starts_with("tests/");
+            is_source.then(|| (package.clone(), file, text.as_str()))
+        })
+    })
+}
+
+fn words(source: &Source) -> Result<Vec<String>, Error> {
+    let vocabulary = vocabulary::Vocabulary::read(cargo::root())?;
+    let mut packages = BTreeMap::<String, vocabulary::Names>::new();
+    for (package, file, text) in sources(source) {
+        packages.entry(package).or_default().add(file, text);
     }
+    let wrong = packages.iter();
+    Ok(wrong
+        .flat_map(|(package, names)| vocabulary.wrong(package, names))
+        .collect())
+}
+
+fn cases(source: &Source) -> Vec<String> {
+    let known: BTreeSet<_> = sources(source)
+        .flat_map(|(package, file, text)| cases::tests(&package, file, text))
+        .collect();
     let lists = source.named("CASES.md");
     lists
         .flat_map(|(path, text)| cases::missing(path, text, &known))

@@ -7,14 +7,14 @@ use api::vault::{
 };
 use assert_json_diff::assert_json_eq;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use rstest::rstest;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use testkit::{ControlPlane, Result, eventually};
+use testkit::stories::merge;
+use testkit::{ControlPlane, Result, objects_of, until_served};
 use tokio::sync::OnceCell;
 
 const CLUSTER_OBJECTS: &str = include_str!("../fixtures/vault/cluster-objects.yaml");
@@ -39,13 +39,7 @@ async fn served() -> Result<Client> {
             definitions.create(&PostParams::default(), &crd).await?;
         }
         for crd in vault::crds() {
-            let (name, kind) = (crd.name_any(), crd.spec.names.kind);
-            eventually(&format!("{name} is established and served"), async || {
-                let established = is_established(&definitions.get(&name).await?);
-                let listed = api(&client, &kind).list(&ListParams::default()).await;
-                Ok((established && listed.is_ok()).then_some(()))
-            })
-            .await?;
+            until_served(&client, &crd).await?;
         }
         Ok(())
     };
@@ -53,25 +47,10 @@ async fn served() -> Result<Client> {
     Ok(client)
 }
 
-fn is_established(crd: &CustomResourceDefinition) -> bool {
-    let conditions = crd.status.iter().flat_map(|status| &status.conditions);
-    let mut established = conditions
-        .flatten()
-        .filter(|one| one.type_ == "Established");
-    established.any(|one| one.status == "True")
-}
-
 fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
-    let gvk = GroupVersionKind::gvk(vault::names::GROUP, "v1alpha1", kind);
-    let crds = vault::crds().into_iter();
-    let crd = crds.into_iter().find(|crd| crd.spec.names.kind == kind);
-    let crd = crd.expect("one of the six kinds");
-    let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
-    if crd.spec.scope == "Namespaced" {
-        Api::namespaced_with(client.clone(), "team-a", &resource)
-    } else {
-        Api::all_with(client.clone(), &resource)
-    }
+    let mut crds = vault::crds().into_iter();
+    let crd = crds.find(|crd| crd.spec.names.kind == kind);
+    objects_of(client, &crd.expect("one of the six kinds"), "team-a")
 }
 
 /// The smallest spec of `kind`, changed by the merge patch `change`.
@@ -121,21 +100,6 @@ fn refs(reference: Value) -> Value {
 
 fn tenancy(tenancy: Value) -> Value {
     json!({"tenancy": tenancy})
-}
-
-/// As RFC 7386 says.
-fn merge(target: &mut Value, change: &Value) {
-    let (Value::Object(target), Value::Object(change)) = (&mut *target, change) else {
-        *target = change.clone();
-        return;
-    };
-    for (key, value) in change {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
-        }
-    }
 }
 
 fn object(kind: &str, name: &str, spec: &Value) -> DynamicObject {

@@ -25,6 +25,8 @@ pub enum ObjectWrite<'a> {
     AddFinalizer(&'a str),
     /// Lets the object go.
     RemoveFinalizer(&'a str),
+    /// Removes an annotation that has done its work.
+    RemoveAnnotation(&'a str),
     /// Replaces what the kind's type knows of the status.
     Status {
         /// What the kind's type knew of the old one, as JSON.
@@ -38,7 +40,9 @@ impl ObjectWrite<'_> {
     /// The word in the kill points around this write.
     pub(super) fn name(&self) -> &'static str {
         match self {
-            Self::AddFinalizer(_) | Self::RemoveFinalizer(_) => "metadata",
+            Self::AddFinalizer(_) | Self::RemoveFinalizer(_) | Self::RemoveAnnotation(_) => {
+                "metadata"
+            }
             Self::Status { .. } => "status",
         }
     }

@@ -31,7 +31,7 @@ pub(super) fn usual(class: Class, count: u32) -> Option<Duration> {
 ///
 /// An edit of the spec, a success and a person who asks for a pass end it.
 #[derive(Debug, Default)]
-pub struct HoldOff {
+pub(super) struct HoldOff {
     refusals: HashMap<String, Refusal>,
 }
 

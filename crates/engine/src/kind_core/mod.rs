@@ -25,7 +25,6 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub use effects::{Effects, Mode, ObjectWrite};
-pub use hold_off::HoldOff;
 pub use preview::preview;
 pub(crate) use production::CorePasses;
 pub use report::{Report, Truth};
@@ -84,6 +83,13 @@ pub trait KindCore: Send + Sync + 'static {
         let _ = (status, world, ended);
     }
 
+    /// What the process remembers after a pass that ended so: what `learn` kept, and what only the end
+    /// shows, such as when to read again.
+    fn remember(&self, world: &World<Self>, ended: &Ended<Self::Intent>) -> Self::Memory {
+        let _ = ended;
+        world.memory.clone()
+    }
+
     /// The intent that an earlier pass must have saved before this step.
     fn intent_for(&self, step: &Self::Step) -> Option<Self::Intent> {
         let _ = step;
@@ -100,6 +106,14 @@ pub trait KindCore: Send + Sync + 'static {
     /// None: the error is no refusal.
     fn hold_off(&self, error: &CallError, count: u32) -> Option<Duration> {
         hold_off::usual(error.class, count)
+    }
+
+    /// A write of metadata that comes before this pass performs a step or ends; the next pass runs at
+    /// once. For an annotation that has done its work, and for the finalizer of an object that needs it
+    /// without a step.
+    fn metadata(&self, world: &World<Self>) -> Option<ObjectWrite<'_>> {
+        let _ = world;
+        None
     }
 
     /// Whether this object asks for a dry run: steps are reported in status and not performed.
@@ -397,7 +411,8 @@ pub enum Ended<Intent> {
         /// Look again after this time.
         recheck: Option<Duration>,
     },
-    /// The status must now name these intents. The next pass performs their steps.
+    /// The status must now name these intents. The next pass performs their steps. Without intents, only
+    /// metadata is written first.
     Announcing(Vec<Intent>),
     /// A dry run: these are the steps it would perform.
     Previewed(Vec<String>),

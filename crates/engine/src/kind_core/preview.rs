@@ -9,12 +9,13 @@ use super::effects::{Effects, Mode, ObjectWrite};
 use super::run::{Remembered, decide};
 use super::{
     AnswerOf, Caller, Ended, FactsOf, KindCore, KindIo, Object, OutcomeOf, PassFacts, ReadOf,
-    StepOf, production,
+    StepOf, World, production,
 };
 use crate::Kind;
 use crate::stored::Stored;
 
-/// How a pass over `stored` would end: the steps it would perform, or why it would stop.
+/// What a pass over `stored` would see, and how it would end: the steps it would perform, or why it would
+/// stop.
 ///
 /// # Errors
 /// The object does not fit its schema, or a call failed in a way that ends a pass.
@@ -23,7 +24,7 @@ pub async fn preview<I: KindIo>(
     kind: &Kind,
     stored: &Stored,
     clock: &SharedClock,
-) -> Result<Ended<<I::Core as KindCore>::Intent>, CallError> {
+) -> Result<(World<I::Core>, Ended<<I::Core as KindCore>::Intent>), CallError> {
     let object = production::object::<I::Core>(kind, stored)
         .map_err(|malformed| CallError::new(Class::Invalid, malformed.to_string()))?;
     let effects = Preview { io, stored, clock };
@@ -33,15 +34,14 @@ pub async fn preview<I: KindIo>(
         retry_in: Duration::ZERO,
         is_urgent: true,
     };
-    let (_, ended) = decide(
+    decide(
         io.core(),
         object,
         pass,
         &mut Remembered::default(),
         &effects,
     )
-    .await?;
-    Ok(ended)
+    .await
 }
 
 struct Preview<'a, I> {

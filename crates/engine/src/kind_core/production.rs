@@ -6,11 +6,11 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kernel::{CallError, Class, ObjectKey, Progress, SharedClock};
+use kernel::{CallError, ObjectKey, Progress, SharedClock};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tracing::Instrument;
 
 use super::effects::{Effects, ObjectWrite};
@@ -103,18 +103,25 @@ pub(super) fn object<K: KindCore>(kind: &Kind, stored: &Stored) -> Result<Object
     #[derive(Deserialize, Default)]
     struct OnlyConditions {
         #[serde(default)]
-        conditions: Vec<Condition>,
+        conditions: Vec<Value>,
     }
     let OnlyStatus { status } = stored.parse::<OnlyStatus<K::Status>>(kind)?;
     let conditions = stored.parse::<OnlyStatus<OnlyConditions>>(kind)?.status;
+    let conditions = conditions.unwrap_or_default().conditions;
     Ok(Object {
         key: stored.key().clone(),
         metadata: stored.metadata(),
         resource: stored.parse(kind)?,
         status: status.unwrap_or_default(),
-        conditions: conditions.unwrap_or_default().conditions,
+        conditions: readable(conditions),
         exists: true,
     })
+}
+
+/// The conditions that can be read. What another release has left must not keep an object from being read.
+fn readable(conditions: Vec<Value>) -> Vec<Condition> {
+    let read = |condition| serde_json::from_value(condition).ok();
+    conditions.into_iter().filter_map(read).collect()
 }
 
 type EndedOf<I> = Ended<<<I as KindIo>::Core as KindCore>::Intent>;
@@ -180,9 +187,10 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
         let written = match write {
             ObjectWrite::AddFinalizer(finalizer) => pass.add_finalizer(finalizer).await,
             ObjectWrite::RemoveFinalizer(finalizer) => pass.remove_finalizer(finalizer).await,
+            ObjectWrite::RemoveAnnotation(annotation) => pass.drop_annotation(annotation).await,
             ObjectWrite::Status { before, after } => pass.replace_status(before, after).await,
         };
-        written.map_err(|error| call_error(&error))?;
+        written.map_err(|error| CallError::from(&error))?;
         let written = pass.written.as_ref();
         Ok(written.map_or_else(String::new, |written| written.resource_version()))
     }
@@ -196,25 +204,20 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
 /// An error of the API server as cores see it.
 impl From<&ApiError> for CallError {
     fn from(error: &ApiError) -> Self {
-        call_error(error)
+        Self::of_class(error.class(), error.to_string())
     }
 }
 
-fn call_error(error: &ApiError) -> CallError {
-    let class = error.class();
-    let converted = CallError::new(class, error.to_string());
-    match class {
-        // The server may have taken a write whose answer did not come, or failed after it.
-        Class::Unreachable | Class::Transient => converted.with_unknown_effect(),
-        Class::Throttled
-        | Class::NotFound
-        | Class::AlreadyExists
-        | Class::Conflict
-        | Class::Stale
-        | Class::Denied
-        | Class::Invalid
-        | Class::LimitExceeded
-        | Class::Sealed
-        | Class::Deposed => converted,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_condition_that_cannot_be_read_is_left_out() {
+        let time = "2026-01-02T03:04:05Z";
+        let synced = json!({"type": "Synced", "status": "True", "lastTransitionTime": time});
+        let conditions = readable(vec![json!({"type": "Ready"}), synced]);
+        let kinds: Vec<_> = conditions.iter().map(|one| &*one.type_).collect();
+        assert_eq!(kinds, ["Synced"]);
     }
 }

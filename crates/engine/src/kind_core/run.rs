@@ -79,7 +79,7 @@ pub(super) async fn decide<K: KindCore, E: Effects<K>>(
         pass,
     };
     let ended = make_calls(kind, &mut world, remembered, effects).await?;
-    remembered.memory = world.memory.clone();
+    remembered.memory = kind.remember(&world, &ended);
     Ok((world, ended))
 }
 
@@ -87,7 +87,8 @@ pub(super) async fn decide<K: KindCore, E: Effects<K>>(
 struct Performed<Intent> {
     concern: String,
     error: Option<CallError>,
-    intent: Option<Intent>,
+    /// The intent under which it ran, if that was fresh: no other step ran under it.
+    fresh_intent: Option<Intent>,
 }
 
 /// A call that has ended.
@@ -152,6 +153,11 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
             }
             let steps = previewed.iter().map(ToString::to_string);
             return Ok(Ended::Previewed(steps.collect()));
+        }
+        let is_decided = !steps.is_empty() || !matches!(next, Ok(Next::Calls { .. }));
+        let may_write = is_decided && !is_preview && in_flight.calls.is_empty();
+        if may_write && kind.metadata(world).is_some() {
+            return Ok(Ended::Announcing(Vec::new()));
         }
         start_reads(reads, &mut in_flight, effects);
         let unsaved = start_steps(
@@ -268,7 +274,9 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
         }
         // Before the call: a pass that is dropped in the middle must not look unsent.
         let fresh = &mut remembered.fresh_intents;
+        let before = fresh.len();
         fresh.retain(|fresh| Some(fresh) != intent.as_ref());
+        let was_fresh = fresh.len() < before;
         let point = format!("{}.{}", kind.name(), step.name());
         let leaves_cluster = step.leaves_cluster();
         let answered = lane.clone();
@@ -279,7 +287,7 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
             let performed = Performed {
                 concern,
                 error: outcome.as_ref().err().cloned(),
-                intent,
+                fresh_intent: intent.filter(|_| was_fresh),
             };
             Answered {
                 lane: answered,
@@ -320,7 +328,7 @@ fn note<K: KindCore>(
     let Performed {
         concern,
         error,
-        intent,
+        fresh_intent,
     } = performed;
     if let Some(error) = error.as_ref().filter(|error| error.class == Class::Deposed) {
         return Err(error.clone());
@@ -333,7 +341,7 @@ fn note<K: KindCore>(
     let had_no_effect = error.is_some_and(|error| !error.may_have_happened);
     remembered
         .fresh_intents
-        .extend(intent.filter(|_| had_no_effect));
+        .extend(fresh_intent.filter(|_| had_no_effect));
     Ok(())
 }
 
@@ -433,10 +441,12 @@ async fn save<K: KindCore, E: Effects<K>>(
 ) -> Result<(), CallError> {
     let object = &world.object;
     let mut version = object.version().to_owned();
-    let needs_finalizer = matches!(ended, Ended::Announcing(_));
-    if needs_finalizer && !object.has_finalizer(kind.finalizer()) {
-        let add = ObjectWrite::AddFinalizer(kind.finalizer());
-        version = write(kind, add, &version, effects).await?;
+    if matches!(ended, Ended::Announcing(_)) {
+        let needs_finalizer = !object.has_finalizer(kind.finalizer());
+        let finalizer = needs_finalizer.then(|| ObjectWrite::AddFinalizer(kind.finalizer()));
+        if let Some(metadata) = kind.metadata(world).or(finalizer) {
+            version = write(kind, metadata, &version, effects).await?;
+        }
     }
     let conditions = report.conditions(&object.conditions, object.generation(), world.now);
     let before = as_json(&object.status, &object.conditions)?;

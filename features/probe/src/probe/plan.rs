@@ -1,116 +1,228 @@
 //! What must be done, as data.
 
-use super::gather::World;
-use super::validate::Desired;
-use crate::outside::Thing;
+use api::probe::{Behaviour, DeletionPolicy, Probe, reasons};
+use engine::{Next, Stop};
+use kernel::{Marker, Ownership, Reason, label};
+use kube::Resource;
 
-/// One effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Step {
-    /// Have the finalizer and the outside name on record; the effects that follow need them.
-    Record(String),
-    /// Make the thing outside be so.
-    Put(Thing),
-    /// Remove the thing outside.
-    Remove { name: String, marker: String },
-    /// Have the ConfigMap hold this.
-    Write(String),
-    /// Let the object go.
-    Release,
+use super::{Cached, Child, ConfigMap, Digest, ProbeCore, Read, Seen, Source, Step, Thing, World};
+
+/// A Secret that is missing is looked for again after this time.
+const SECRET_PAUSE: std::time::Duration = std::time::Duration::from_secs(30);
+/// How long a Probe waits that is asked to.
+const ASKED_PAUSE: std::time::Duration = std::time::Duration::from_secs(3600);
+
+/// The name of the thing outside: the one on record, or one made of cluster and object.
+pub(super) fn name(core: &ProbeCore, world: &World) -> String {
+    let object = &world.object;
+    let namespace = object.key.namespace.as_deref().unwrap_or_default();
+    let derived = || label(&[core.cluster.as_str(), namespace, &object.key.name]);
+    object.status.outside_name.clone().unwrap_or_else(derived)
 }
 
-/// | wanted        | outside         | so                        |
-/// |---------------|-----------------|---------------------------|
-/// | there, a      | a               | nothing                   |
-/// | there, a      | b or none       | record, put               |
-/// | not there     | ours, on record | remove                    |
-/// | gone          | ours            | remove, release           |
-/// | gone, keep    | any             | release                   |
-pub(super) fn plan(desired: &Desired, world: &World) -> Vec<Step> {
-    let remove = || Step::Remove {
-        name: world.outside_name.clone(),
-        marker: world.marker.clone(),
+pub(super) fn marker(core: &ProbeCore, world: &World) -> String {
+    let marker = Marker::new(&core.cluster, &world.object.key);
+    format!("{}|{}", marker.cluster, marker.object)
+}
+
+/// Whose a thing is.
+pub(super) fn ownership(thing: &Thing, marker: &str) -> Ownership {
+    match &thing.marker {
+        Some(held) if held == marker => Ownership::Ours,
+        Some(other) => Ownership::Foreign(other.clone()),
+        None => Ownership::Unmarked,
+    }
+}
+
+/// The first row that fits:
+///
+/// | world                                    | next                                      |
+/// |------------------------------------------|-------------------------------------------|
+/// | a call failed                            | failed, with its error                    |
+/// | deleted, and what is outside stays       | done                                      |
+/// | deleted                                  | [`outside`] with nothing desired          |
+/// | behaviour Quiet                          | [`config_map`] alone                      |
+/// | behaviour Panic or Hang                  | the read that does so                     |
+/// | behaviour Wait                           | wait                                      |
+/// | the value is in a Secret that is missing | wait                                      |
+/// | any other                                | [`outside`], then [`config_map`]          |
+pub(super) fn next(core: &ProbeCore, world: &World) -> Result<Next<Read, Step>, Stop> {
+    let probe = &world.object.resource;
+    if let Some(error) = &world.observed.error {
+        let reason = Reason::new(reasons::FAILED, error.message.clone());
+        let class = error.class;
+        return Err(Stop::Failed { reason, class });
+    }
+    if world.object.is_deleting() {
+        return match probe.spec.deletion_policy {
+            DeletionPolicy::Retain => Ok(Next::done()),
+            DeletionPolicy::Delete => Ok(outside(core, world, None)?.unwrap_or(Next::done())),
+        };
+    }
+    match probe.spec.behaviour {
+        Behaviour::Quiet => return config_map(world),
+        Behaviour::Panic | Behaviour::Hang => {
+            return Ok(Next::read(Read::Misbehave(probe.spec.behaviour)));
+        }
+        Behaviour::Wait => {
+            let reason = Reason::new(reasons::ASKED_TO_WAIT, "the spec asks to wait");
+            return Err(Stop::waiting(reason, ASKED_PAUSE));
+        }
+        Behaviour::Well => {}
+    }
+    let reads = unread(core, world);
+    if !reads.is_empty() {
+        return Ok(Next::reads(reads));
+    }
+    let desired = desired(world)?;
+    if let Seen::Present(map) = &world.observed.config_map {
+        is_its_own(world, map)?;
+    }
+    match outside(core, world, desired)? {
+        Some(next) => Ok(next),
+        None => config_map(world),
+    }
+}
+
+/// Whether something outside may be this Probe's, or shall be.
+fn concerns_outside(world: &World) -> bool {
+    world.object.resource.spec.outside.is_some() || world.object.status.outside_name.is_some()
+}
+
+/// What must be read before anything is decided.
+fn unread(core: &ProbeCore, world: &World) -> Vec<Read> {
+    let (probe, observed) = (&world.object.resource, &world.observed);
+    let mut reads = Vec::new();
+    if concerns_outside(world) && observed.thing == Seen::Unread {
+        reads.push(Read::Thing(name(core, world)));
+    }
+    if observed.config_map == Seen::Unread {
+        reads.push(Read::ConfigMap(child(probe)));
+    }
+    if let Some(outside) = &probe.spec.outside
+        && let Some(key) = &outside.secret
+        && observed.secret == Seen::Unread
+    {
+        reads.push(Read::Secret(key.clone()));
+    }
+    reads
+}
+
+/// The value that is desired outside.
+fn desired(world: &World) -> Result<Option<(Source, Digest)>, Stop> {
+    let Some(outside) = &world.object.resource.spec.outside else {
+        return Ok(None);
     };
-    match desired {
-        Desired::Gone { keep_outside } => {
-            let mut steps = Vec::new();
-            if !keep_outside && world.thing.is_some() {
-                steps.push(remove());
-            }
-            steps.push(Step::Release);
-            steps
-        }
-        Desired::There { text, outside } => {
-            let mut steps = Vec::new();
-            match (outside, &world.thing) {
-                (Some(value), Some(thing)) if thing.value == *value => {}
-                (Some(value), _) => {
-                    steps.push(Step::Record(world.outside_name.clone()));
-                    let (name, marker) = (world.outside_name.clone(), Some(world.marker.clone()));
-                    steps.push(Step::Put(Thing {
-                        name,
-                        value: value.clone(),
-                        marker,
-                    }));
-                }
-                (None, Some(_)) if world.recorded => steps.push(remove()),
-                (None, _) => {}
-            }
-            steps.push(Step::Write(text.clone()));
-            steps
+    let Some(key) = &outside.secret else {
+        let value = outside.value.clone().unwrap_or_default();
+        let digest = Digest::of(&value);
+        return Ok(Some((Source::Spec(value), digest)));
+    };
+    match world.observed.secret {
+        Seen::Present(digest) => Ok(Some((Source::Secret, digest))),
+        Seen::Absent | Seen::Unread => {
+            let namespace = world.object.key.namespace.as_deref().unwrap_or_default();
+            let message = format!(
+                "Secret {namespace}/{} has no readable key {}; create it and the Probe goes on",
+                key.name, key.key
+            );
+            let reason = Reason::new(reasons::SECRET_NOT_READABLE, message);
+            Err(Stop::waiting(reason, SECRET_PAUSE))
         }
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use kernel::ObjectKey;
-    use rstest::rstest;
-
-    fn world(thing: Option<&str>) -> World {
-        World {
-            deleting: false,
-            uid: "u".into(),
-            key: ObjectKey::namespaced("a", "b"),
-            outside_name: "n".into(),
-            marker: "m".into(),
-            recorded: thing.is_some(),
-            thing: thing.map(thing_with),
-            config_map: None,
-            secret: None,
+/// | outside             | on record | desired | next                   |
+/// |---------------------|-----------|---------|------------------------|
+/// | not read            | no        | nothing | none: nothing concerns |
+/// | not read            | any       | any     | read                   |
+/// | foreign or unmarked | any       | a       | blocked, names owner   |
+/// | foreign or unmarked | any       | nothing | none: it is left alone |
+/// | ours, a             | yes       | a       | none                   |
+/// | ours, a             | no        | a       | put, which records it  |
+/// | ours, b, or absent  | any       | a       | put                    |
+/// | ours                | any       | nothing | remove                 |
+/// | absent              | any       | nothing | none                   |
+fn outside(
+    core: &ProbeCore,
+    world: &World,
+    desired: Option<(Source, Digest)>,
+) -> Result<Option<Next<Read, Step>>, Stop> {
+    let (name, marker) = (name(core, world), marker(core, world));
+    let found = match &world.observed.thing {
+        Seen::Unread if !concerns_outside(world) => return Ok(None),
+        Seen::Unread => return Ok(Some(Next::read(Read::Thing(name)))),
+        Seen::Absent => None,
+        Seen::Present(thing) => Some((thing, ownership(thing, &marker))),
+    };
+    let is_on_record = world.object.status.outside_name.is_some();
+    let step = match (found, desired) {
+        (Some((_, Ownership::Ours)), None) => Step::Remove { name, marker },
+        (Some((_, Ownership::Foreign(_) | Ownership::Unmarked)) | None, None) => return Ok(None),
+        (Some((_, Ownership::Foreign(owner))), Some(_)) => return Err(taken(&name, &owner)),
+        (Some((_, Ownership::Unmarked)), Some(_)) => return Err(taken(&name, "nobody")),
+        (Some((thing, Ownership::Ours)), Some((_, value)))
+            if thing.value == value && is_on_record =>
+        {
+            return Ok(None);
         }
-    }
+        (Some((_, Ownership::Ours)) | None, Some((source, value))) => Step::Put {
+            name,
+            marker,
+            source,
+            value,
+        },
+    };
+    Ok(Some(Next::step(step)))
+}
 
-    fn thing_with(value: &str) -> Thing {
-        Thing {
-            name: "n".into(),
-            value: value.into(),
-            marker: Some("m".into()),
+fn taken(name: &str, owner: &str) -> Stop {
+    let message = format!(
+        "{name} exists outside and belongs to {owner}; rename the Probe, or remove it there"
+    );
+    Stop::blocked(Reason::new(reasons::CONFLICT, message))
+}
+
+/// | cache            | read         | next                           |
+/// |------------------|--------------|--------------------------------|
+/// | absent           | not read     | write, if there is still none  |
+/// | any other        | not read     | read                           |
+/// | any              | another's    | blocked                        |
+/// | any              | as desired   | done                           |
+/// | any              | differs      | write over what was read       |
+/// | any              | absent       | write, if there is still none  |
+fn config_map(world: &World) -> Result<Next<Read, Step>, Stop> {
+    let child = child(&world.object.resource);
+    let observed = &world.observed;
+    let may_be_there = observed.must_read_config_map || world.facts.config_map != Cached::Absent;
+    let over = match &observed.config_map {
+        Seen::Unread if may_be_there => return Ok(Next::read(Read::ConfigMap(child))),
+        Seen::Unread | Seen::Absent => None,
+        Seen::Present(map) => {
+            is_its_own(world, map)?;
+            if map.is_current {
+                return Ok(Next::done());
+            }
+            Some(map.live.clone())
         }
-    }
+    };
+    Ok(Next::step(Step::Write { child, over }))
+}
 
-    fn there(value: Option<&str>) -> Desired {
-        Desired::There {
-            text: "t".into(),
-            outside: value.map(Into::into),
-        }
+fn is_its_own(world: &World, map: &ConfigMap) -> Result<(), Stop> {
+    if map.owner == world.object.metadata.uid {
+        return Ok(());
     }
+    let message = format!(
+        "ConfigMap {} exists and is not this Probe's; rename the Probe, or remove it",
+        world.object.key
+    );
+    Err(Stop::blocked(Reason::new(reasons::NAME_TAKEN, message)))
+}
 
-    fn remove() -> Step {
-        Step::Remove {
-            name: "n".into(),
-            marker: "m".into(),
-        }
-    }
-
-    #[rstest]
-    #[case::true_is_left_alone(there(Some("a")), Some("a"), vec![Step::Write("t".into())])]
-    #[case::missing_is_recorded_then_made(there(Some("a")), None, vec![Step::Record("n".into()), Step::Put(thing_with("a")), Step::Write("t".into())])]
-    #[case::no_longer_wanted_is_removed(there(None), Some("a"), vec![remove(), Step::Write("t".into())])]
-    #[case::deletion_removes_it(Desired::Gone { keep_outside: false }, Some("a"), vec![remove(), Step::Release])]
-    #[case::retain_keeps_it(Desired::Gone { keep_outside: true }, Some("a"), vec![Step::Release])]
-    fn rule(#[case] desired: Desired, #[case] outside: Option<&str>, #[case] steps: Vec<Step>) {
-        assert_eq!(plan(&desired, &world(outside)), steps);
+pub(super) fn child(probe: &Probe) -> Child {
+    Child {
+        owner: probe.controller_owner_ref(&()).unwrap_or_default(),
+        text: probe.spec.text.clone(),
     }
 }

@@ -1,63 +1,59 @@
-//! Status, computed only from how the attempt ended.
+//! Status and conditions of a Probe, from world and outcome.
 
-use api::probe::{Probe, ProbeStatus, READY, reasons};
-use engine::{Note, Pass};
-use kernel::{Conditions, Reason, Stop, find};
+use api::probe::{Behaviour, ProbeStatus, READY, reasons};
+use engine::{Ended, Note, Report};
+use kernel::{Ownership, Reason};
 
-use super::Error;
-use super::apply::Applied;
+use super::plan::{marker, ownership};
+use super::{OutsideName, ProbeCore, Seen, World};
 
+/// | ended      | name on record                              | Ready             |
+/// |------------|---------------------------------------------|-------------------|
+/// | announcing | the name                                    | unchanged         |
+/// | done       | none if nothing is desired and nothing ours | True              |
+/// | stopped    | the same                                    | False, the reason |
+///
+/// A Probe that is Quiet keeps its status.
 pub(super) fn status(
-    probe: &Probe,
-    ended: &Result<Applied, Stop<Error>>,
-    pass: &Pass,
-) -> ProbeStatus {
-    let mut status = probe.status.clone().unwrap_or_default();
-    let mut set = Conditions::new(
-        &status.conditions,
-        probe.metadata.generation,
-        pass.clock().now(),
-    );
-    match ended {
-        Ok(applied) => {
-            set.yes(
-                READY,
-                &Reason::new(reasons::SUCCEEDED, "all is as the spec says"),
-            );
-            status.outside_name.clone_from(&applied.outside_name);
-        }
-        Err(Stop::Again) => {}
-        Err(Stop::Waiting { reason, .. } | Stop::Blocked { reason }) => {
-            set.no(READY, reason);
-        }
-        Err(Stop::Failed(error)) => {
-            set.no(READY, &Reason::new(reasons::FAILED, error.to_string()));
-        }
+    core: &ProbeCore,
+    world: &World,
+    ended: &Ended<OutsideName>,
+) -> (ProbeStatus, Report) {
+    let spec = &world.object.resource.spec;
+    let mut status = world.object.status.clone();
+    if spec.behaviour == Behaviour::Quiet {
+        return (status, Report::default());
     }
-    let (conditions, changed) = set.into_parts();
-    status.conditions = conditions;
-    if changed {
-        status.last_reconcile_id = Some(pass.id().to_owned()); // an ID alone is no reason to write
-    }
-    status
-}
-
-/// An event for each transition of `Ready`, with the reason of the condition.
-pub(super) fn tell(probe: &Probe, now: &ProbeStatus, pass: &Pass) {
-    let before = probe
-        .status
-        .as_ref()
-        .and_then(|status| find(&status.conditions, READY));
-    let Some(ready) = find(&now.conditions, READY) else {
-        return;
+    let is_nothing_ours = match &world.observed.thing {
+        Seen::Unread => false,
+        Seen::Absent => true,
+        Seen::Present(thing) => ownership(thing, &marker(core, world)) != Ownership::Ours,
     };
-    if before.is_some_and(|before| before.status == ready.status && before.reason == ready.reason) {
-        return;
+    if spec.outside.is_none() && is_nothing_ours {
+        status.outside_name = None;
     }
-    let note = if ready.status == "True" {
+    let (is_ready, reason) = match ended {
+        Ended::Announcing(intents) => {
+            if let Some(OutsideName(name)) = intents.first() {
+                status.outside_name = Some(name.clone());
+            }
+            return (status, Report::default());
+        }
+        Ended::Previewed(_) => return (status, Report::default()),
+        Ended::Done { .. } => {
+            let message = "all is as the spec says";
+            (true, Reason::new(reasons::SUCCEEDED, message))
+        }
+        Ended::Stopped(stop) => (false, stop.reason().clone()),
+    };
+    let note = if is_ready {
         Note::normal
     } else {
         Note::warning
     };
-    pass.event(note(ready.reason.clone(), ready.message.clone()));
+    let note = note(reason.code.to_string(), reason.message.clone());
+    let report = Report::default()
+        .condition(READY, is_ready, reason)
+        .event_on_new_reason(READY, note);
+    (status, report)
 }

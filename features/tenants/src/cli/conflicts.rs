@@ -5,13 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::tenants::DistributionTenant;
 use aws::cloudfront::{DomainConflict, Holder};
 use clap::ArgMatches;
-use engine::{Answer, Finding, Outcome};
+use engine::cli::flags::value;
+use engine::cli::{Answer, Failure, Finding, Outcome};
 use kernel::ObjectKey;
 use serde_json::json;
 
 use super::advice::told;
-use super::site::{Site, kind};
-use super::{Failure, outcome, text};
+use super::session::{TenantsSession, kind};
 use crate::body::domain;
 use crate::holders::{Claim, Conflict, Holders};
 use crate::source::is_domain;
@@ -28,39 +28,38 @@ struct Contest {
     other: String,
 }
 
-pub(super) async fn conflicts(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let objects: Vec<DistributionTenant> = site
+pub(super) async fn conflicts(
+    session: &TenantsSession,
+    args: &ArgMatches,
+) -> Result<Answer, Failure> {
+    let objects: Vec<DistributionTenant> = session
         .all()
         .iter()
         .filter_map(|one| one.parse(&kind()).ok())
         .collect();
-    let asked = text(args, "domain").map(asked).transpose()?;
-    let here = (asked.is_none() && !site.everywhere).then(|| site.namespace());
+    let asked = value(args, "domain").map(asked).transpose()?;
+    let here = session.cluster.scope.only().filter(|_| asked.is_none());
     let mut contests = contests(&objects, asked.as_deref(), here);
     let mut untold = None;
     if let Some(domain) = &asked {
-        let given = text(args, "distribution");
-        match outside(site, domain, given, &objects).await {
+        let given = value(args, "distribution");
+        match outside(session, domain, given, &objects).await {
             Ok(found) => contests.extend(found),
             Err(why) => untold = Some(why),
         }
     }
     let outcome = match &untold {
         Some(_) => Outcome::Unknown,
-        None => outcome(contests.is_empty()),
+        None => Outcome::of(contests.is_empty()),
     };
     let remark = match (untold, contests.is_empty()) {
         (Some(why), _) => Some(format!("CloudFront could not be asked: {why}")),
         (None, true) => Some("Nobody wants what another has.".to_owned()),
         (None, false) => None,
     };
-    Ok(Answer {
-        columns: &["what", "name", "holder", "other"],
-        findings: contests.into_iter().map(finding).collect(),
-        outcome,
-        documents: false,
-        remark,
-    })
+    let findings = contests.into_iter().map(finding).collect();
+    let columns = &["what", "name", "holder", "other"];
+    Ok(Answer::table(columns, findings, outcome).with_remark(remark))
 }
 
 /// A domain as it is compared.
@@ -129,7 +128,7 @@ fn contests(
 
 /// Who has the domain in CloudFront besides the object that holds it here.
 async fn outside(
-    site: &Site,
+    session: &TenantsSession,
     domain: &str,
     given: Option<&str>,
     objects: &[DistributionTenant],
@@ -145,7 +144,7 @@ async fn outside(
         "no object here wants the domain; name a distribution whose certificate covers it with \
          --distribution",
     )?;
-    let cloudfront = site.cloudfront().await;
+    let cloudfront = session.cloudfront().await;
     let mut found = Vec::new();
     let mut marker = None::<String>;
     for _ in 0..PAGES {

@@ -2,15 +2,15 @@
 
 use std::collections::BTreeSet;
 
-use api::tenants::{DnsProvider, RequiredRecord};
+use api::tenants::{DistributionTenant, DnsProvider, RequiredRecord};
 use clap::{Arg, ArgMatches};
-use engine::{Answer, Finding, Outcome};
+use engine::cli::flags::{OBJECT, OUTPUT, value};
+use engine::cli::{Answer, Failure, Finding, Outcome};
 use kernel::ObjectKey;
 use serde_json::json;
 
 use super::advice::DOCTOR;
-use super::site::{Held, Site};
-use super::{Failure, text};
+use super::session::TenantsSession;
 use crate::body::domain;
 use crate::dns::required::{required, zone_file};
 use crate::tenant::endpoint;
@@ -22,29 +22,26 @@ const TTL: i64 = 300;
 
 /// `-o` of this verb.
 pub(super) fn output() -> Arg {
-    Arg::new("output")
+    Arg::new(OUTPUT)
         .short('o')
-        .long("output")
+        .long(OUTPUT)
         .value_name("FORMAT")
         .help("How to print; zone: as lines of a zone file")
         .value_parser(["table", "json", "yaml", "name", ZONE])
 }
 
-pub(super) async fn dns(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let chosen = if let Some(name) = text(args, "name") {
-        vec![site.tenant(name)?]
-    } else {
-        let mut all = site.tenants()?;
-        all.retain(is_by_hand);
-        all
-    };
-    let as_zone = text(args, "output") == Some(ZONE);
+pub(super) async fn dns(session: &TenantsSession, args: &ArgMatches) -> Result<Answer, Failure> {
+    let mut chosen = session.tenants(args)?;
+    if value(args, OBJECT).is_none() {
+        chosen.retain(|(_, tenant)| is_by_hand(tenant));
+    }
+    let as_zone = value(args, OUTPUT) == Some(ZONE);
     let (mut findings, mut untold) = (Vec::new(), Vec::new());
-    for held in &chosen {
-        match records(site, held).await {
-            Ok(records) if as_zone => findings.extend(lines(held, &records)),
-            Ok(records) => findings.extend(records.iter().map(|one| finding(held.key(), one))),
-            Err(why) => untold.push(format!("{}: {why}", held.key())),
+    for (key, tenant) in &chosen {
+        match records(session, key, tenant).await {
+            Ok(records) if as_zone => findings.extend(lines(tenant, &records)),
+            Ok(records) => findings.extend(records.iter().map(|one| finding(key, one))),
+            Err(why) => untold.push(format!("{key}: {why}")),
         }
     }
     let outcome = if untold.is_empty() {
@@ -60,38 +57,36 @@ pub(super) async fn dns(site: &Site, args: &ArgMatches) -> Result<Answer, Failur
         (true, true) => Some("There is no tenant whose records are made by hand.".to_owned()),
         (true, false) => None,
     };
-    Ok(Answer {
-        columns: &["tenant", "name", "type", "value"],
-        findings,
-        outcome,
-        documents: false,
-        remark,
-    })
+    let columns = &["tenant", "name", "type", "value"];
+    Ok(Answer::table(columns, findings, outcome).with_remark(remark))
 }
 
 /// Whether Pontoon makes no records for it.
-fn is_by_hand(held: &Held) -> bool {
-    let dns = held.object.spec.settings.dns.as_ref();
+fn is_by_hand(tenant: &DistributionTenant) -> bool {
+    let dns = tenant.spec.settings.dns.as_ref();
     dns.is_none_or(|dns| dns.provider == DnsProvider::None)
 }
 
 /// What the status says, or what it will say.
-async fn records(site: &Site, held: &Held) -> Result<Vec<RequiredRecord>, String> {
-    let Held { stored, object } = held;
-    let wanted: BTreeSet<_> = object
+async fn records(
+    session: &TenantsSession,
+    key: &ObjectKey,
+    tenant: &DistributionTenant,
+) -> Result<Vec<RequiredRecord>, String> {
+    let wanted: BTreeSet<_> = tenant
         .spec
         .domains
         .iter()
         .map(|one| domain(&one.domain))
         .collect();
-    let told = object.status.as_ref().map(|one| &one.required_records);
+    let told = tenant.status.as_ref().map(|one| &one.required_records);
     let names = told.map(|told| told.iter().map(|one| one.name.clone()));
     if let (Some(told), Some(names)) = (told, names)
         && names.collect::<BTreeSet<_>>() == wanted
     {
         return Ok(told.clone());
     }
-    let target = endpoint(object, stored.key(), &site.ctx).await?;
+    let target = endpoint(tenant, key, &session.ctx).await?;
     let target = target
         .ok_or("the account has no default connection group yet; it comes with the first tenant")?;
     let domains = wanted.iter().map(String::as_str);
@@ -119,8 +114,8 @@ fn finding(key: &ObjectKey, record: &RequiredRecord) -> Finding {
 }
 
 /// The records as lines of a zone file.
-fn lines(held: &Held, records: &[RequiredRecord]) -> Vec<Finding> {
-    let dns = held.object.spec.settings.dns.as_ref();
+fn lines(tenant: &DistributionTenant, records: &[RequiredRecord]) -> Vec<Finding> {
+    let dns = tenant.spec.settings.dns.as_ref();
     let file = zone_file(records, dns.map_or(TTL, |dns| dns.ttl));
     let line = |line: &str| Finding {
         name: line.to_owned(),

@@ -17,12 +17,12 @@ use api::tenants::DistributionTenant;
 use aws::Fault;
 use aws::cloudfront::{CloudFront, ManagedCertificate, TenantSummary};
 use clap::ArgMatches;
-use engine::{Answer, Finding, Outcome};
+use engine::cli::flags::{is_set, value};
+use engine::cli::{Answer, Failure, Finding, Outcome, counted};
 use kernel::{MARKER_CLUSTER, MARKER_OBJECT, ObjectKey};
 
 use super::advice::told;
-use super::site::{Site, kind};
-use super::{Failure, plural, text};
+use super::session::{TenantsSession, kind};
 use crate::body::Live;
 use crate::holders::Claim;
 use crate::tags::Tags;
@@ -33,10 +33,10 @@ const PAGES: usize = 1000;
 /// What an object's marker has where it was too long.
 const HASHED: char = '@';
 
-pub(super) async fn import(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let distribution = text(args, "distribution").expect("clap demands it");
-    let mut taken = Taken::of(site);
-    let cloudfront = site.cloudfront().await;
+pub(super) async fn import(session: &TenantsSession, args: &ArgMatches) -> Result<Answer, Failure> {
+    let distribution = value(args, "distribution").expect("clap demands it");
+    let mut taken = Taken::of(session);
+    let cloudfront = session.cloudfront().await;
     let (mut made, mut left) = (Vec::new(), Vec::new());
     for summary in listed(&cloudfront, distribution).await? {
         if taken.is_declared(&summary) {
@@ -45,12 +45,12 @@ pub(super) async fn import(site: &Site, args: &ArgMatches) -> Result<Answer, Fai
         let name = summary.name.clone();
         let found = whole(&cloudfront, &summary).await?;
         let object = taken
-            .key(&found, site)
+            .key(&found, session)
             .and_then(|key| manifest(&key, &found));
         match object {
             Ok(mut object) => {
-                if args.get_flag("dns")
-                    && let Err(why) = records::add(&mut object, &found.live, site).await
+                if is_set(args, "dns")
+                    && let Err(why) = records::add(&mut object, &found.live, session).await
                 {
                     left.push(format!("the records of {name}: {why}"));
                 }
@@ -60,14 +60,14 @@ pub(super) async fn import(site: &Site, args: &ArgMatches) -> Result<Answer, Fai
         }
     }
     let remark = remark(made.len(), distribution, &left);
-    match text(args, "out") {
+    match value(args, "out") {
         Some(folder) => written(&made, Path::new(folder), remark),
         None => printed(&made, remark),
     }
 }
 
 fn remark(made: usize, distribution: &str, left: &[String]) -> String {
-    let made = plural(made, "tenant");
+    let made = counted(made, "tenant");
     let mut told = format!(
         "{made} of distribution {distribution} that no object declares; nothing was changed."
     );
@@ -80,13 +80,7 @@ fn remark(made: usize, distribution: &str, left: &[String]) -> String {
 
 fn printed(made: &[DistributionTenant], remark: String) -> Result<Answer, Failure> {
     let findings: Result<Vec<_>, Failure> = made.iter().map(finding).collect();
-    Ok(Answer {
-        columns: &["name", "tenant", "domains"],
-        findings: findings?,
-        outcome: Outcome::Holds,
-        documents: true,
-        remark: Some(remark),
-    })
+    Ok(Answer::manifests(&["name", "tenant", "domains"], findings?).with_remark(remark))
 }
 
 fn finding(object: &DistributionTenant) -> Result<Finding, Failure> {
@@ -123,13 +117,8 @@ fn written(made: &[DistributionTenant], folder: &Path, remark: String) -> Result
         finding.cells.push(finding.name.clone());
         findings.push(finding);
     }
-    Ok(Answer {
-        columns: &["name", "tenant", "domains", "file"],
-        findings,
-        outcome: Outcome::Holds,
-        documents: false,
-        remark: Some(remark),
-    })
+    let columns = &["name", "tenant", "domains", "file"];
+    Ok(Answer::table(columns, findings, Outcome::Holds).with_remark(remark))
 }
 
 /// The tenants of a distribution, by name.
@@ -187,8 +176,8 @@ struct Taken {
 }
 
 impl Taken {
-    fn of(site: &Site) -> Self {
-        let all = site.all();
+    fn of(session: &TenantsSession) -> Self {
+        let all = session.all();
         let objects = all.iter().filter_map(|one| one.parse(&kind()).ok());
         let objects: Vec<DistributionTenant> = objects.collect();
         let ids = objects.iter().filter_map(|one| one.status.as_ref());
@@ -204,8 +193,8 @@ impl Taken {
     }
 
     /// The object that is to declare a tenant; or why there is none.
-    fn key(&mut self, found: &Whole, site: &Site) -> Result<ObjectKey, String> {
-        let cluster = site.ctx.deck.cluster.as_str();
+    fn key(&mut self, found: &Whole, session: &TenantsSession) -> Result<ObjectKey, String> {
+        let cluster = session.ctx.deck.cluster.as_str();
         let key = match marked(&found.tags, cluster)? {
             Some(key) if self.keys.contains(&key) => {
                 return Err(format!(
@@ -213,7 +202,10 @@ impl Taken {
                 ));
             }
             Some(key) => key,
-            None => self.free(site.namespace(), &object_name(&found.live.summary.name)),
+            None => self.free(
+                &session.cluster.scope.namespace,
+                &object_name(&found.live.summary.name),
+            ),
         };
         self.keys.insert(key.clone());
         Ok(key)

@@ -1,58 +1,75 @@
-//! `plan`: what the operator would do, by its own code.
+//! `plan` and `diff`: what the operator would do, by its own code.
 
 use std::sync::Arc;
 
+use api::tenants::DistributionTenant;
 use clap::ArgMatches;
-use engine::{Answer, Finding, Outcome};
-use kernel::ObjectKey;
-use serde_json::json;
+use engine::Stored;
+use engine::cli::{Failure, Outcome, PlanRow, PlanTable};
+use serde::Serialize;
 
-use super::advice::DOCTOR;
-use super::site::{Held, Site};
-use super::{Failure, file, plural, text};
+use super::session::{TenantsSession, kind};
 use crate::tenant::{Step, outlook};
 
-/// The step where there is none, and where that could not be told.
-const NOTHING: &str = "-";
-const UNKNOWN: &str = "?";
-
-pub(super) async fn plan(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let chosen = match (text(args, "name"), text(args, "file")) {
-        (Some(name), _) => vec![site.tenant(name)?],
-        (None, Some(file)) => file::tenants(site, file)?,
-        (None, None) => site.tenants()?,
-    };
-    let mut lines = Vec::new();
-    for held in &chosen {
-        lines.extend(told(held.key(), look(site, held).await));
-    }
-    Ok(answer(&lines, chosen.len()))
-}
-
-async fn look(site: &Site, held: &Held) -> Result<Vec<Step>, String> {
-    let Held { stored, object } = held;
-    let cache = &site.ctx.caches.tenants;
-    let mut pass = site.ctx.deck.look(cache, Arc::clone(stored)).await;
-    Box::pin(outlook(object, stored.key(), &site.ctx, &mut pass)).await
-}
-
-/// One line of a plan.
-#[derive(Debug, PartialEq, Eq)]
-struct Line {
-    key: ObjectKey,
+/// One row of a plan.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
     step: &'static str,
     what: String,
     want: String,
     last: String,
     live: String,
     why: String,
+    #[serde(skip)]
     outcome: Outcome,
 }
 
-/// What is told of one object: a line a step, or one that says there is none.
-fn told(key: &ObjectKey, steps: Result<Vec<Step>, String>) -> Vec<Line> {
-    let bare = |step, why, outcome| Line {
-        key: key.clone(),
+impl PlanRow for Row {
+    const PLAN_COLUMNS: &'static [&'static str] = &[
+        "kind", "name", "step", "what", "want", "last", "live", "why",
+    ];
+    const DIFF_COLUMNS: &'static [&'static str] = &["kind", "name", "what", "want", "live", "why"];
+
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn plan_cells(&self) -> Vec<String> {
+        let sides = [&self.what, &self.want, &self.last, &self.live, &self.why];
+        let step = [self.step.to_owned()];
+        step.into_iter().chain(sides.map(String::clone)).collect()
+    }
+
+    fn diff_cells(&self) -> Vec<String> {
+        [&self.what, &self.want, &self.live, &self.why]
+            .map(String::clone)
+            .into()
+    }
+}
+
+/// The plan of all tenants that `args` select.
+pub(super) async fn plan(
+    session: &TenantsSession,
+    args: &ArgMatches,
+) -> Result<PlanTable<Row>, Failure> {
+    let mut plan = PlanTable::new(&session.cluster);
+    for (target, stored) in session.kinds().select(&session.cluster.scope, args)? {
+        plan.add(&target, rows(preview(session, stored).await));
+    }
+    Ok(plan)
+}
+
+/// What the operator would do for one tenant.
+async fn preview(session: &TenantsSession, stored: Arc<Stored>) -> Result<Vec<Step>, String> {
+    let object: DistributionTenant = stored.parse(&kind()).map_err(|error| error.to_string())?;
+    let (ctx, key) = (&session.ctx, stored.key().clone());
+    let mut pass = ctx.deck.look(&ctx.caches.tenants, stored).await;
+    Box::pin(outlook(&object, &key, ctx, &mut pass)).await
+}
+
+/// A row a step, or one that says there is none.
+fn rows(steps: Result<Vec<Step>, String>) -> Vec<Row> {
+    let without_step = |step, why, outcome| Row {
         step,
         what: String::new(),
         want: String::new(),
@@ -62,80 +79,23 @@ fn told(key: &ObjectKey, steps: Result<Vec<Step>, String>) -> Vec<Line> {
         outcome,
     };
     match steps {
-        Err(why) => vec![bare(UNKNOWN, why, Outcome::Unknown)],
+        Err(why) => vec![without_step("?", why, Outcome::Unknown)],
         Ok(steps) if steps.is_empty() => {
-            vec![bare(NOTHING, "as declared".to_owned(), Outcome::Holds)]
+            vec![without_step("-", "as declared".to_owned(), Outcome::Holds)]
         }
-        Ok(steps) => steps.into_iter().map(|step| line(key, step)).collect(),
+        Ok(steps) => steps.into_iter().map(row).collect(),
     }
 }
 
-fn line(key: &ObjectKey, step: Step) -> Line {
-    let side = Option::unwrap_or_default;
-    Line {
-        key: key.clone(),
+fn row(step: Step) -> Row {
+    Row {
         step: step.does.word(),
         what: step.what,
-        want: side(step.want),
-        last: side(step.last),
-        live: side(step.live),
+        want: step.want.unwrap_or_default(),
+        last: step.last.unwrap_or_default(),
+        live: step.live.unwrap_or_default(),
         why: step.why,
-        outcome: super::outcome(!step.does.counts()),
-    }
-}
-
-fn answer(lines: &[Line], objects: usize) -> Answer {
-    let any = |outcome| lines.iter().any(|line| line.outcome == outcome);
-    let outcome = if any(Outcome::Unknown) {
-        Outcome::Unknown
-    } else {
-        super::outcome(!any(Outcome::DoesNot))
-    };
-    let count = |outcome| lines.iter().filter(|line| line.outcome == outcome).count();
-    let remark = remark(count(Outcome::DoesNot), objects, count(Outcome::Unknown));
-    let finding = |line: &Line| {
-        let Line {
-            key,
-            step,
-            what,
-            want,
-            last,
-            live,
-            why,
-            outcome: _,
-        } = line;
-        let sides = [what, want, last, live, why].map(String::clone);
-        let head = [key.to_string(), (*step).to_owned()];
-        Finding {
-            name: format!("DistributionTenant/{key}"),
-            cells: head.into_iter().chain(sides).collect(),
-            full: json!({
-                "namespace": key.namespace.as_deref(),
-                "name": &*key.name,
-                "step": step,
-                "what": what,
-                "want": want,
-                "last": last,
-                "live": live,
-                "why": why,
-            }),
-        }
-    };
-    Answer {
-        columns: &["name", "step", "what", "want", "last", "live", "why"],
-        findings: lines.iter().map(finding).collect(),
-        outcome,
-        documents: false,
-        remark: Some(remark),
-    }
-}
-
-fn remark(steps: usize, objects: usize, untold: usize) -> String {
-    let (steps, objects) = (plural(steps, "step"), plural(objects, "object"));
-    let done = format!("{steps} for {objects}; nothing was written.");
-    match untold {
-        0 => done,
-        untold => format!("{done} Of {untold} it could not be told: {DOCTOR} from here."),
+        outcome: Outcome::of(!step.does.counts()),
     }
 }
 
@@ -166,22 +126,18 @@ mod tests {
         #[case] outcome: Outcome,
         #[case] cells: &[&str],
     ) {
-        let lines = told(&ObjectKey::namespaced("web", "acme"), steps);
-        let answer = answer(&lines, 1);
-        assert_eq!(answer.outcome, outcome);
-        assert_eq!(answer.findings[0].cells[0], "web/acme");
-        assert_eq!(answer.findings[0].cells[1..], *cells);
-        assert_eq!(answer.columns.len(), answer.findings[0].cells.len());
+        let rows = rows(steps);
+        assert_eq!(rows.len(), 1);
+        assert_eq!(rows[0].outcome(), outcome);
+        assert_eq!(rows[0].plan_cells(), cells);
+        assert_eq!(Row::PLAN_COLUMNS.len(), cells.len() + 2);
     }
 
     #[test]
-    fn what_could_not_be_told_of_one_is_not_told_of_all() {
-        let key = ObjectKey::namespaced("web", "acme");
-        let mut lines = told(&key, Ok(vec![step(Does::Update)]));
-        lines.extend(told(&key, Err("no".to_owned())));
-        let answer = answer(&lines, 2);
-        assert_eq!(answer.outcome, Outcome::Unknown);
-        let remark = answer.remark.unwrap();
-        assert!(remark.contains("Of 1 it could not be told"), "{remark}");
+    fn a_diff_shows_the_field_with_both_sides() {
+        let row = row(step(Does::Update));
+        let cells = ["domains", "a, b", "", "the spec was edited"];
+        assert_eq!(row.diff_cells(), cells);
+        assert_eq!(Row::DIFF_COLUMNS.len(), cells.len() + 2);
     }
 }

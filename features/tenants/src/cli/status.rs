@@ -1,18 +1,17 @@
-//! `status`: how tenants are, as the operator last said.
+//! `status`: how tenants are, as the operator last reported.
 
-mod watch;
-
-use api::tenants::{DistributionTenant, conditions};
+use api::tenants::{DistributionTenantStatus, conditions};
 use clap::ArgMatches;
-use engine::{Answer, Finding};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kernel::{ObjectKey, find};
-use serde_json::{Value, json};
+use engine::Stored;
+use engine::cli::{Answer, Failure, Finding, ReadyCondition, StatusRow, StatusTable};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kernel::find;
+use serde::Deserialize;
+use serde_json::json;
 
-use super::site::Site;
-use super::{Failure, outcome};
+use super::session::TenantsSession;
 
-const COLUMNS: [&str; 8] = [
+const COLUMNS: &[&str] = &[
     "namespace",
     "name",
     "ready",
@@ -23,174 +22,114 @@ const COLUMNS: [&str; 8] = [
     "message",
 ];
 
-pub(super) async fn status(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    if args.get_flag("watch") {
-        return watch::watch(site, watch::Form::of(args)).await;
-    }
-    let lines = lines(site)?;
-    let ready = lines.iter().filter(|line| line.ready).count();
-    Ok(Answer {
-        columns: &COLUMNS,
-        outcome: outcome(ready == lines.len()),
-        documents: false,
-        remark: Some(remark(site, ready, lines.len())),
-        findings: lines.into_iter().map(Line::finding).collect(),
-    })
+pub(super) async fn status(session: &TenantsSession, args: &ArgMatches) -> Result<Answer, Failure> {
+    let scope = &session.cluster.scope;
+    let rows = || -> Vec<StatusRow> {
+        let all = session.all().into_iter();
+        let covered = all.filter(|one| scope.includes(one.key()));
+        covered.map(|one| row(&one)).collect()
+    };
+    let table = StatusTable {
+        columns: COLUMNS,
+        name_columns: 2,
+        noun: "tenant",
+        nothing: scope.nothing("DistributionTenant"),
+        rows: Box::new(rows),
+        caches: vec![&session.ctx.caches.tenants],
+    };
+    table.answer(&session.cluster, args).await
 }
 
-fn remark(site: &Site, ready: usize, all: usize) -> String {
-    match (all, site.everywhere) {
-        (0, true) => "There is no DistributionTenant.".to_owned(),
-        (0, false) => format!(
-            "There is no DistributionTenant in namespace {}; -n names another, -A shows all.",
-            site.namespace()
-        ),
-        (all, _) => format!("{ready} of {all} tenants are Ready."),
-    }
+/// As much of a tenant as is shown.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Reported {
+    metadata: ObjectMeta,
+    status: DistributionTenantStatus,
 }
 
-fn lines(site: &Site) -> Result<Vec<Line>, Failure> {
-    let held = site.tenants()?;
-    let lines = held.iter().map(|one| Line::of(one.key(), &one.object));
-    Ok(lines.collect())
-}
-
-/// How one tenant is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Line {
-    key: ObjectKey,
-    ready: bool,
-    /// What Ready says.
-    message: String,
-    /// The reasons of its conditions.
-    reasons: [String; 4],
-    id: Option<String>,
-    target: Option<String>,
-}
-
-impl Line {
-    fn of(key: &ObjectKey, object: &DistributionTenant) -> Self {
-        let status = object.status.clone().unwrap_or_default();
-        let condition = |kind: &str| {
-            let condition = find(&status.conditions, kind);
-            condition.map_or_else(String::new, |one| one.reason.clone())
-        };
-        let ready = find(&status.conditions, conditions::READY);
-        Self {
-            key: key.clone(),
-            ready: ready
-                .filter(|ready| is_current(object, ready))
-                .is_some_and(|ready| ready.status == "True"),
-            message: ready.map_or_else(
-                || "the operator has not looked at it yet; is it running?".to_owned(),
-                |ready| ready.message.clone(),
-            ),
-            reasons: [
-                Some(condition(conditions::READY))
-                    .filter(|reason| !reason.is_empty())
-                    .unwrap_or_else(|| "NotLookedAt".to_owned()),
-                condition(conditions::SYNCED),
-                condition(conditions::DNS_READY),
-                condition(conditions::CERTIFICATE_READY),
-            ],
-            id: status.id,
-            target: status.dns_target,
-        }
-    }
-
-    fn cells(&self) -> Vec<String> {
-        let namespace = self.key.namespace.as_deref().unwrap_or_default();
-        let head = [namespace.to_owned(), self.key.name.to_string()];
-        let id = self.id.clone().unwrap_or_default();
+fn row(object: &Stored) -> StatusRow {
+    let parsed = serde_json::from_str::<Reported>(object.json());
+    let Reported { metadata, status } = parsed.unwrap_or_default();
+    let ReadyCondition {
+        is_ready,
+        reason,
+        message,
+    } = ReadyCondition::new(&status.conditions, metadata.generation);
+    let reason_of = |kind: &str| {
+        let condition = find(&status.conditions, kind);
+        condition.map_or_else(String::new, |one| one.reason.clone())
+    };
+    let synced = reason_of(conditions::SYNCED);
+    let dns = reason_of(conditions::DNS_READY);
+    let certificate = reason_of(conditions::CERTIFICATE_READY);
+    let key = object.key();
+    let full = json!({
+        "ready": is_ready,
+        "reason": reason,
+        "message": message,
+        "synced": synced,
+        "dns": dns,
+        "certificate": certificate,
+        "id": status.id,
+        "dnsTarget": status.dns_target,
+    });
+    let cells = vec![
+        key.namespace.as_deref().unwrap_or_default().to_owned(),
+        key.name.to_string(),
+        reason,
+        synced,
+        dns,
+        certificate,
+        status.id.unwrap_or_default(),
         // Of one that is ready there is no more to say.
-        let message = Some(self.message.clone()).filter(|_| !self.ready);
-        head.into_iter()
-            .chain(self.reasons.iter().cloned())
-            .chain([id, message.unwrap_or_default()])
-            .collect()
+        if is_ready { String::new() } else { message },
+    ];
+    StatusRow {
+        is_ready,
+        finding: Finding::about("DistributionTenant", key, cells, full),
     }
-
-    fn full(&self) -> Value {
-        let [ready, synced, dns, certificate] = &self.reasons;
-        json!({
-            "namespace": self.key.namespace.as_deref(),
-            "name": &*self.key.name,
-            "ready": self.ready,
-            "reason": ready,
-            "message": self.message,
-            "synced": synced,
-            "dns": dns,
-            "certificate": certificate,
-            "id": self.id,
-            "dnsTarget": self.target,
-        })
-    }
-
-    fn finding(self) -> Finding {
-        Finding {
-            name: format!("DistributionTenant/{}", self.key),
-            cells: self.cells(),
-            full: self.full(),
-        }
-    }
-}
-
-/// Whether a condition speaks of the spec as it is now.
-fn is_current(object: &DistributionTenant, condition: &Condition) -> bool {
-    condition.observed_generation.is_none()
-        || condition.observed_generation == object.metadata.generation
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::Projection;
+    use rstest::rstest;
+    use serde_json::Value;
+
     use super::*;
+    use crate::cli::session::kind;
 
-    fn line(generation: i64, conditions: &Value) -> Line {
-        let object = serde_json::from_value(json!({
-            "apiVersion": "cloudfront-tenant-operator.io/v1alpha1",
-            "kind": "DistributionTenant",
-            "metadata": {"name": "acme", "namespace": "web", "generation": generation},
-            "spec": {"distributionId": "E1", "domains": [{"domain": "a.example.com"}]},
-            "status": {"id": "dt_1", "conditions": conditions},
-        }));
-        Line::of(&ObjectKey::namespaced("web", "acme"), &object.unwrap())
+    fn shown(status: &Value) -> StatusRow {
+        let object = json!({
+            "metadata": {"name": "acme", "namespace": "web", "generation": 2},
+            "status": status,
+        });
+        let stored = Stored::read(&kind(), &object.to_string(), &Projection::Full);
+        row(&stored.unwrap())
     }
 
-    fn ready() -> Value {
-        json!([{
-            "type": "Ready", "status": "True", "reason": "Deployed", "message": "x",
+    fn ready(status: &str) -> Value {
+        json!({"id": "dt_1", "conditions": [{
+            "type": "Ready", "status": status, "reason": "Deployed", "message": "it is there",
             "lastTransitionTime": "2026-01-01T00:00:00Z", "observedGeneration": 2,
-        }])
+        }]})
+    }
+
+    #[rstest]
+    #[case::ready("True", ["web", "acme", "Deployed", "", "", "", "dt_1", ""])]
+    #[case::not_ready("False", ["web", "acme", "Deployed", "", "", "", "dt_1", "it is there"])]
+    fn a_tenant_is_a_row_of_reasons(#[case] status: &str, #[case] cells: [&str; 8]) {
+        let row = shown(&ready(status));
+        assert_eq!(row.is_ready, status == "True");
+        assert_eq!(row.finding.cells, cells);
+        assert_eq!(row.finding.name, "DistributionTenant/web/acme");
     }
 
     #[test]
-    fn a_tenant_is_a_line_of_reasons() {
-        let line = line(2, &ready());
-        assert!(line.ready);
-        assert_eq!(
-            line.cells(),
-            ["web", "acme", "Deployed", "", "", "", "dt_1", ""]
-        );
-    }
-
-    #[test]
-    fn one_that_is_not_ready_says_why() {
-        let mut conditions = ready();
-        conditions[0]["status"] = json!("False");
-        conditions[0]["message"] = json!("it is not there");
-        let line = line(2, &conditions);
-        assert_eq!(line.cells().last().unwrap(), "it is not there");
-    }
-
-    #[test]
-    fn what_is_said_of_an_older_spec_is_not_ready() {
-        assert!(!line(3, &ready()).ready);
-    }
-
-    #[test]
-    fn one_that_nobody_looked_at_says_so() {
-        let line = line(1, &json!([]));
-        assert!(!line.ready);
-        assert_eq!(line.reasons[0], "NotLookedAt");
+    fn a_tenant_that_was_never_reconciled_says_so() {
+        let row = shown(&json!({}));
+        assert!(!row.is_ready);
+        assert_eq!(row.finding.cells[2], "NotLookedAt");
     }
 }

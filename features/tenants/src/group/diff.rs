@@ -64,6 +64,17 @@ pub(super) struct Update {
     pub(super) corrects: bool,
 }
 
+impl Update {
+    /// The same body again: it had no effect.
+    pub(super) fn again(body: &Body) -> Self {
+        Self {
+            body: body.clone(),
+            edits: false,
+            corrects: false,
+        }
+    }
+}
+
 /// What to do about one group; `corrects` says whether drift is undone.
 pub(super) fn plan(last: &Body, live: &Body, desired: &Body, corrects: bool) -> Plan {
     let differs = |field: &Field| field.of(desired) != field.of(live);

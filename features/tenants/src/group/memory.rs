@@ -1,72 +1,65 @@
-//! What is known of a group beyond its status, and may be lost with the process: the next look finds
-//! it again.
+//! What the process remembers of a group. Without it the next read finds the same again.
 
-use std::collections::HashMap;
 use std::time::Duration;
 
 use aws::cloudfront::{Group, GroupBody as Body};
-use kernel::ObjectKey;
-use parking_lot::Mutex;
+use engine::Ended;
+use kernel::spread;
 
+use super::found::ours;
 use super::ineffective::Ineffective;
+use super::plan::{self, Decision, Ending, SPREAD};
+use super::{CreateIntent, World, users};
 use crate::trouble::Trouble;
+
+/// How often tags are read, give or take a tenth.
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What is known of one group. Times are the engine's.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Memory {
     pub(super) trouble: Trouble,
-    pub(super) creation: Creation,
-    /// How the last calls ended is not known: look before anything is written.
+    /// When this process last sent a create that was, or may have been, accepted.
+    pub(super) requested: Option<Duration>,
+    /// How the last calls ended is unknown: read before anything is written.
     pub(super) doubted: bool,
-    /// When it is to be looked at next; none: now.
-    pub(super) look_at: Option<Duration>,
-    /// When it was last seen itself: an older list tells nothing new.
+    /// When it is read next; none: now.
+    pub(super) read_at: Option<Duration>,
+    /// When it was last read itself: an older list shows nothing new.
     pub(super) seen_at: Option<Duration>,
-    /// When its tags are to be read next.
+    /// When its tags are read next.
     pub(super) tags_at: Option<Duration>,
-    /// When it was first found missing.
+    /// When it was first missing.
     pub(super) missed: Option<Duration>,
-    /// When CloudFront said that the name is taken, until it is seen by whom.
+    /// When CloudFront refused a create because the name is taken, until a read shows by whom.
     pub(super) taken: Option<Duration>,
-    /// The version that our last write replaced: whoever shows it is behind.
+    /// The version that our last write replaced: a read that shows it is stale.
     pub(super) replaced: Option<String>,
-    /// When drift was last undone: that is done once in an interval.
+    /// When drift was last corrected: that happens once an interval.
     pub(super) corrected: Option<Duration>,
-    /// What our last Update sent, and the version it made.
+    /// What our last write sent, and the version it made.
     pub(super) sent: Option<(String, Body)>,
-    /// Whether that had no effect.
+    /// An update that had no effect.
     pub(super) ineffective: Option<Ineffective>,
-    /// When the number of its tenants was last told.
+    /// When the number of its tenants was last recorded.
     pub(super) counted: Option<Duration>,
 }
 
-/// What this process knows of its Create calls.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Creation {
-    /// Nothing: another process may have made one.
-    #[default]
-    Unknown,
-    /// It is announced, and none was made since, or CloudFront refused it.
-    Unasked,
-    /// One was made then, and it was or may have been accepted.
-    Asked(Duration),
-}
-
 impl Memory {
-    /// A look at the group itself came to its end.
-    pub(super) fn saw(&mut self, elapsed: Duration) {
-        self.doubted = false;
-        self.missed = None;
-        self.taken = None;
-        self.seen_at = Some(elapsed);
-    }
-
-    /// Whether what CloudFront shows is older than our own last write.
+    /// Whether a read that shows this version is older than our last write.
     pub(super) fn is_behind(&self, etag: &str) -> bool {
         self.replaced.as_deref() == Some(etag)
     }
 
-    /// CloudFront took `sent` as an Update of version `before`, and shows `after`.
+    /// CloudFront made `group` as `sent` asks.
+    pub(super) fn created(&mut self, group: &Group, sent: &Body, elapsed: Duration) {
+        self.requested = Some(elapsed);
+        self.replaced = None;
+        self.sent = Some((group.etag.clone(), sent.clone()));
+        self.reviewed(group, elapsed);
+    }
+
+    /// CloudFront accepted `sent` as an update of version `before`, and shows `after`.
     pub(super) fn updated(&mut self, before: &str, sent: &Body, after: &Group, elapsed: Duration) {
         self.replaced = Some(before.to_owned());
         self.sent = Some((after.etag.clone(), sent.clone()));
@@ -74,7 +67,7 @@ impl Memory {
         self.ineffective = Ineffective::next(known.as_ref(), sent, &after.body, elapsed);
     }
 
-    /// CloudFront shows `group`: whether our last Update took hold, as far as nobody wrote since.
+    /// CloudFront shows `group`: whether our last write had its effect, unless someone wrote since.
     pub(super) fn reviewed(&mut self, group: &Group, elapsed: Duration) {
         let sent = self.sent.take_if(|(etag, _)| *etag != group.etag);
         if sent.is_some() {
@@ -90,98 +83,70 @@ impl Memory {
     }
 }
 
-/// All of them.
-#[derive(Debug, Default)]
-pub(super) struct Memories(Mutex<HashMap<ObjectKey, Memory>>);
-
-impl Memories {
-    /// What is known of `key`.
-    pub(super) fn of(&self, key: &ObjectKey) -> Memory {
-        self.0.lock().get(key).cloned().unwrap_or_default()
+/// | the pass                           | doubted | also                                     |
+/// |------------------------------------|---------|------------------------------------------|
+/// | read a group that is ours          | no      | not missing, name not taken, read now    |
+/// | announces a create                 | no      | no create was sent since                 |
+/// | failed                             | yes     | by [`Trouble`]                           |
+/// | found it missing, or not owned     | yes     | missing since the first such read        |
+/// | met a taken name                   | yes     | taken since now                          |
+/// | any other                          | as was  |                                          |
+pub(super) fn remember(world: &World, ended: &Ended<CreateIntent>) -> Memory {
+    let World {
+        object,
+        observed,
+        elapsed,
+        pass,
+        ..
+    } = world;
+    let mut memory = world.memory.clone();
+    memory.trouble = plan::trouble(world);
+    if observed.name_taken.is_some() {
+        memory.taken = Some(*elapsed);
     }
-
-    /// CloudFront is about to be asked. Until what is known is [put](Self::put) back, the group is
-    /// doubted: a pass that is dropped on its way leaves calls of which nobody knows how they ended.
-    pub(super) fn doubt(&self, key: &ObjectKey, memory: &Memory) {
-        let doubted = Memory {
-            doubted: true,
-            ..memory.clone()
-        };
-        self.put(key, doubted);
+    if observed.has_begun && !object.is_deleting() {
+        // After a restart the reading of tags is spread over the day.
+        memory
+            .tags_at
+            .get_or_insert(*elapsed + DAY.mul_f64(pass.random));
     }
-
-    pub(super) fn put(&self, key: &ObjectKey, memory: Memory) {
-        self.0.lock().insert(key.clone(), memory);
-    }
-
-    /// The object is gone.
-    pub(super) fn forget(&self, key: &ObjectKey) {
-        self.0.lock().remove(key);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn group(etag: &str, enabled: bool) -> Group {
-        Group {
-            id: "cg_1".to_owned(),
-            arn: "arn".to_owned(),
-            name: "edge".to_owned(),
-            etag: etag.to_owned(),
-            status: "InProgress".to_owned(),
-            modified: None,
-            routing_endpoint: "d1.cloudfront.net".to_owned(),
-            is_default: false,
-            body: body(enabled),
-            tags: None,
+    if let Some(seen) = ours(world) {
+        memory.doubted = false;
+        memory.missed = None;
+        memory.taken = None;
+        memory.seen_at = Some(*elapsed);
+        if seen.tags.is_some() || observed.created.is_some() {
+            memory.tags_at = Some(*elapsed + spread(DAY, SPREAD, pass.random));
         }
     }
-
-    fn body(enabled: bool) -> Body {
-        Body {
-            ipv6_enabled: true,
-            enabled,
-            anycast_ip_list_id: None,
+    match ended {
+        Ended::Announcing(intents) if !intents.is_empty() => {
+            memory.requested = None;
+            memory.doubted = false;
+        }
+        Ended::Announcing(_) | Ended::Done { .. } | Ended::Previewed(_) | Ended::Stopped(_) => {}
+    }
+    if let Decision::End(end) = plan::decide(world) {
+        memory.trouble = end.trouble;
+        let read_at = end.after.map(|after| *elapsed + after);
+        match end.how {
+            Ending::Steady | Ending::Stale | Ending::Settled => memory.read_at = read_at,
+            Ending::Unconfirmed => (memory.doubted, memory.read_at) = (true, read_at),
+            Ending::Missing => {
+                (memory.doubted, memory.read_at) = (true, read_at);
+                memory.missed.get_or_insert(*elapsed);
+            }
+            Ending::LeftDeleted | Ending::MayAppear => {
+                memory.missed.get_or_insert(*elapsed);
+            }
+            Ending::NotOwned(_) => (memory.doubted, memory.taken) = (true, None),
+            Ending::Failed { .. } => memory.doubted = true,
+            Ending::Later | Ending::InUse | Ending::Disabling(_) | Ending::Released(_) => {}
         }
     }
-
-    const NOW: Duration = Duration::ZERO;
-
-    #[test]
-    fn an_update_that_a_later_read_does_not_show_had_no_effect() {
-        let mut memory = Memory::default();
-        memory.updated("1", &body(false), &group("2", false), NOW);
-        assert!(memory.is_behind("1") && memory.ineffective.is_none());
-        memory.reviewed(&group("2", true), NOW);
-        let known = memory.ineffective.clone().unwrap();
-        // Looking again does not make it older or younger.
-        memory.reviewed(&group("2", true), Duration::from_secs(9));
-        assert_eq!(memory.ineffective, Some(known));
-        memory.reviewed(&group("2", false), NOW);
-        assert_eq!(memory.ineffective, None);
+    let is_new = object.status.tenants != users::count(world);
+    if is_new && users::is_count_due(world, ended) {
+        memory.counted = Some(*elapsed);
     }
-
-    #[test]
-    fn what_others_wrote_since_is_no_lack_of_effect() {
-        let mut memory = Memory::default();
-        memory.updated("1", &body(false), &group("2", true), NOW);
-        assert!(memory.ineffective.is_some());
-        memory.reviewed(&group("3", true), NOW);
-        assert_eq!((memory.ineffective, memory.sent), (None, None));
-    }
-
-    #[test]
-    fn a_pass_that_never_came_back_leaves_doubt() {
-        let (memories, key) = (Memories::default(), ObjectKey::cluster("edge"));
-        let memory = memories.of(&key);
-        memories.doubt(&key, &memory);
-        assert!(memories.of(&key).doubted);
-        memories.put(&key, memory.clone());
-        assert_eq!(memories.of(&key), memory);
-        memories.doubt(&key, &memory);
-        memories.forget(&key);
-        assert_eq!(memories.of(&key), Memory::default());
-    }
+    memory
 }

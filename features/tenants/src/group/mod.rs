@@ -1,54 +1,59 @@
-//! One pass over a ConnectionGroup: gather, plan, apply, status.
+//! ConnectionGroup: keeps one connection group in CloudFront equal to the object.
 //!
-//! A group that is well costs no call of its own: one list tells all of them, at intervals, whether
-//! they still are. Nothing is made before that was announced, so that a crash or a lost answer
-//! leaves no group that nobody knows: it is found by its name, and its marker tells whose it is.
+//! ```text
+//! announced ──▶ create ──▶ Deployed ──▶ update, tags ──▶ Deployed ──▶ …
+//!      └── found by its name: ours by its marker, or adopted if the spec says so
+//! deleted: disable ──▶ Deployed ──▶ delete ──▶ finalizer
+//! ```
+//! A group that is as recorded costs no call of its own: one list per interval serves all groups.
+//! Status announces a create first. After a crash or a lost answer the group is found by its name, and
+//! its marker says whose it is. A group that is not ours is never written.
 
-mod apply;
-mod cloud;
 mod diff;
-mod draft;
-mod gather;
+mod found;
 mod ineffective;
+mod io;
 mod memory;
+#[cfg(test)]
+mod model;
 mod plan;
-mod removal;
+mod status;
 #[cfg(test)]
 mod tests;
+mod update;
 mod users;
-mod verdict;
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::tenants::{ConnectionGroup, ConnectionGroupStatus, conditions, names, reasons};
-use aws::{Fault, Priority};
-use engine::{ControllerSpec, Pass, Reconcile};
-use kernel::{ObjectKey, Progress, Reason, find};
+use api::tenants::{
+    ConnectionGroup, ConnectionGroupSpec, ConnectionGroupStatus, DriftPolicy, DriftedField,
+    GroupBody, names,
+};
+use aws::cloudfront::{Group, GroupBody as Body, GroupSummary};
+use aws::{Fault, Priority, Service};
+use engine::{Call, ControllerSpec, Effect, Ended, KindCore, Learned, Next, Report, Stop};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kernel::{CallError, Marker};
 
-use crate::ctx::{Ctx, NotYet, Ours};
-use crate::failure::{Way, counted, failure, slow};
-use crate::told::Told;
-use crate::trouble::Error;
-use apply::Life;
-use cloud::{Cloud, Listing, OnAws};
-use draft::{Draft, Ended, is_ready};
-use gather::{Facts, Look};
-use memory::{Memories, Memory};
-use plan::First;
-use removal::Removal;
+use crate::ctx::Ctx;
+use crate::tags::Tags;
+use diff::Update;
+use io::Groups;
+use memory::Memory;
+use users::Users;
 pub(crate) use users::{is_default, referring};
-
-/// How often a pass looks again after CloudFront said that its view was old.
-const REREADS: u32 = 3;
 
 /// How long one pass may take: a call may take half a minute, and there are a few.
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
+/// How often a pass reads again after CloudFront refused a write of an old version.
+const REREADS: u32 = 3;
 
 /// The controller of connection groups, and what wakes them.
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> ControllerSpec {
     let caches = &ctx.caches;
-    ControllerSpec::new(caches.groups.key().clone(), Groups::new(Arc::clone(ctx)))
+    ControllerSpec::of_core(caches.groups.key().clone(), Groups::new(Arc::clone(ctx)))
         .deadline(DEADLINE)
         .follow(
             caches.tenants.key().clone(),
@@ -56,189 +61,398 @@ pub(crate) fn controller(ctx: &Arc<Ctx>) -> ControllerSpec {
         )
 }
 
-/// Passes over connection groups.
-struct Groups {
-    ctx: Arc<Ctx>,
-    memories: Memories,
-    listing: Told<(), Listing>,
+/// Decides about connection groups.
+struct GroupCore;
+
+type World = engine::World<GroupCore>;
+
+/// What a pass knows before it asks CloudFront.
+#[derive(Debug, Clone)]
+struct Facts {
+    /// The name of the group in CloudFront.
+    name: String,
+    marker: Marker,
+    declared: GroupBody,
+    policy: DriftPolicy,
+    users: Users,
+    /// How often the group is compared.
+    sweep: Duration,
 }
 
-impl Groups {
-    fn new(ctx: Arc<Ctx>) -> Self {
-        users::index(&ctx);
-        Self {
-            listing: Told::new(ctx.deck.clock.clone()),
-            memories: Memories::default(),
-            ctx,
+/// What a spec declares, as it is compared.
+fn declared(spec: &ConnectionGroupSpec) -> GroupBody {
+    let list = spec.anycast_ip_list_id.clone();
+    let tags = spec.tags.iter();
+    GroupBody {
+        ipv6_enabled: spec.ipv6_enabled,
+        enabled: spec.enabled,
+        anycast_ip_list_id: list.filter(|id| !id.is_empty()),
+        tags: tags
+            .map(|tag| (tag.key.clone(), tag.value.clone().unwrap_or_default()))
+            .collect(),
+    }
+}
+
+/// The priority counts for the first call of a pass; later ones go along with it.
+#[derive(Debug, Clone, PartialEq)]
+enum Read {
+    /// All groups.
+    List,
+    ById(String, Priority),
+    ByName(String, Priority),
+    /// The tags of this ARN.
+    Tags(String),
+}
+
+enum Answer {
+    Listing(Arc<Listing>),
+    Group(Box<Group>),
+    Tags(Tags),
+}
+
+/// All groups, as one list showed them to every pass.
+#[derive(Debug, Clone, PartialEq)]
+struct Listing {
+    /// When it was read, by the engine's clock.
+    at: Duration,
+    /// When the next one is due.
+    until: Duration,
+    groups: Vec<GroupSummary>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum Step {
+    Create {
+        name: String,
+        tags: Tags,
+        body: Body,
+        intent: CreateIntent,
+    },
+    /// Puts our marker on a group that is adopted.
+    Mark {
+        arn: String,
+        tags: Tags,
+        intent: CreateIntent,
+    },
+    Update {
+        id: String,
+        etag: String,
+        update: Update,
+        /// What others changed. None: an earlier update without effect hides it.
+        drift: Option<Vec<DriftedField>>,
+    },
+    Tag {
+        arn: String,
+        tags: Tags,
+    },
+    Untag {
+        arn: String,
+        keys: Vec<String>,
+    },
+    /// Switches the group off, so that it can be deleted.
+    Disable {
+        id: String,
+        etag: String,
+        body: Body,
+    },
+    Delete {
+        id: String,
+        etag: String,
+    },
+}
+
+/// `status.createRequestedAt`: saved before a step that makes a group ours.
+#[derive(Debug, Clone, PartialEq)]
+struct CreateIntent(Time);
+
+/// What a read has shown.
+#[derive(Debug, Clone, Default, PartialEq)]
+enum Shown<T> {
+    #[default]
+    Unread,
+    Missing,
+    Present(T),
+}
+
+/// What this pass has observed.
+#[derive(Debug, Clone, Default)]
+struct Observed {
+    /// A call was made.
+    has_begun: bool,
+    listing: Option<Arc<Listing>>,
+    /// The groups of our id and of our name, as our own steps changed them since.
+    by_id: Shown<Group>,
+    by_name: Shown<Group>,
+    tags: Shown<Tags>,
+    created: Option<Group>,
+    /// The update that was sent, and the drift that it found.
+    updated: Option<(Update, Option<Vec<DriftedField>>)>,
+    /// The names of the steps that succeeded.
+    done: Vec<&'static str>,
+    /// Writes that were refused because the version was old.
+    rereads: u32,
+    /// CloudFront refused the create: the name is taken.
+    name_taken: Option<CallError>,
+    /// CloudFront does not know what an update named: the group, or its list of addresses.
+    not_found: Option<CallError>,
+    /// Whether it was the group.
+    is_gone: Option<bool>,
+    /// Why a call failed.
+    error: Option<CallError>,
+}
+
+impl Observed {
+    fn has_done(&self, step: &str) -> bool {
+        self.done.contains(&step)
+    }
+
+    /// A call failed. After a write of an old version everything is read again.
+    fn fail(&mut self, error: CallError) {
+        if fault(&error) != Fault::Stale || self.rereads == REREADS {
+            self.error = Some(error);
+            return;
+        }
+        self.rereads += 1;
+        self.listing = None;
+        (self.by_id, self.by_name) = (Shown::Unread, Shown::Unread);
+        self.tags = Shown::Unread;
+    }
+
+    /// CloudFront has changed the group. Its tags are as they were read.
+    fn replace(&mut self, after: Group) {
+        for shown in [&mut self.by_id, &mut self.by_name] {
+            if let Shown::Present(group) = shown
+                && group.id == after.id
+            {
+                let tags = group.tags.take();
+                *group = Group {
+                    tags,
+                    ..after.clone()
+                };
+            }
+        }
+    }
+}
+
+/// What AWS means by an error.
+fn fault(error: &CallError) -> Fault {
+    Fault::of_call(Service::CloudFront, error)
+}
+
+/// Whether CloudFront knows no such group.
+fn is_missing(error: &CallError) -> bool {
+    fault(error) == Fault::EntityMissing
+}
+
+impl KindCore for GroupCore {
+    type Resource = ConnectionGroup;
+    type Status = ConnectionGroupStatus;
+    type Facts = Facts;
+    type Observed = Observed;
+    type Memory = Memory;
+    type Read = Read;
+    type Answer = Answer;
+    type Step = Step;
+    type Outcome = Option<Group>;
+    type Intent = CreateIntent;
+
+    fn name(&self) -> &'static str {
+        "group"
+    }
+
+    fn finalizer(&self) -> &'static str {
+        names::FINALIZER
+    }
+
+    fn next(&self, world: &World) -> Result<Next<Read, Step>, Stop> {
+        plan::next(world)
+    }
+
+    fn learn(&self, world: &mut World, learned: Learned<Self>) {
+        world.observed.has_begun = true;
+        match learned {
+            Learned::Answer { read, answer, .. } => match answer {
+                Ok(answer) => answered(world, &read, answer),
+                Err(error) => unanswered(&mut world.observed, &read, error),
+            },
+            Learned::Outcome { step, outcome } => match outcome {
+                Ok(after) => succeeded(world, step, after),
+                Err(error) => failed(world, &step, error),
+            },
         }
     }
 
-    /// Asks CloudFront when it is the group's turn.
-    async fn ask(
+    fn status(
         &self,
-        look: Look,
-        facts: &Facts,
-        memory: &mut Memory,
-        draft: &mut Draft,
-        pass: &mut Pass,
-    ) -> Ended {
-        let priority = match look {
-            Look::Itself(priority) => priority,
-            Look::Listed | Look::Later(_) => Priority::Sweep,
-        };
-        let asker = match self.ctx.admit(Ours::Group, pass, priority).await {
-            Ok(asker) => asker,
-            Err(NotYet { after }) => return Ended::After(after),
-        };
-        self.memories.doubt(pass.key(), memory);
-        let mut cloud = OnAws::new(&self.ctx, &self.listing, &asker, pass).await;
-        asked(look, facts, memory, draft, &mut cloud).await
+        world: &World,
+        ended: &Ended<CreateIntent>,
+    ) -> (ConnectionGroupStatus, Report) {
+        status::status(world, ended)
     }
-}
 
-impl Reconcile for Groups {
-    type Object = ConnectionGroup;
-    type Error = Error;
+    fn remember(&self, world: &World, ended: &Ended<CreateIntent>) -> Memory {
+        memory::remember(world, ended)
+    }
 
-    async fn reconcile(&self, group: &ConnectionGroup, pass: &mut Pass) -> Result<Progress, Error> {
-        let facts = gather::facts(group, &self.ctx, pass);
-        let mut memory = self.memories.of(pass.key());
-        let mut draft = Draft::new(&facts.status);
-        if facts.asked {
-            memory.trouble.forgive(); // a person who asks is answered at once
+    fn intent_for(&self, step: &Step) -> Option<CreateIntent> {
+        match step {
+            Step::Create { intent, .. } | Step::Mark { intent, .. } => Some(intent.clone()),
+            Step::Update { .. }
+            | Step::Tag { .. }
+            | Step::Untag { .. }
+            | Step::Disable { .. }
+            | Step::Delete { .. } => None,
         }
-        let ended = match plan::first(&facts, &memory) {
-            First::Nothing => return Ok(Progress::done()),
-            First::Hold => {
-                let recorded = pass.ensure_finalizer(names::FINALIZER).await;
-                return recorded.map(|_| Progress::Again).map_err(Error::from);
-            }
-            First::Announce => {
-                apply::announce(&mut draft, &mut memory, &facts);
-                Ended::Again
-            }
-            First::Wait(after) => Ended::After(after),
-            First::InUse => {
-                draft.not_ready(verdict::in_use(&facts));
-                Ended::After(slow(Duration::ZERO, facts.random))
-            }
-            First::Release(note) => Ended::Released(note),
-            First::Look(look) => self.ask(look, &facts, &mut memory, &mut draft, pass).await,
-        };
-        let ended = users::counted(&facts, &mut memory, &mut draft, ended);
-        self.memories.put(pass.key(), memory);
-        finish(draft, ended, &facts, &self.ctx, pass).await
     }
 
-    fn gone(&self, key: &ObjectKey) {
-        self.memories.forget(key);
-        self.ctx.withdraw(Ours::Group, key);
+    fn saved_intents(&self, status: &ConnectionGroupStatus) -> Vec<CreateIntent> {
+        let saved = status.create_requested_at.clone();
+        saved.map(CreateIntent).into_iter().collect()
+    }
+
+    /// The plan holds off every call to CloudFront after a refusal, reads too.
+    fn hold_off(&self, _error: &CallError, _count: u32) -> Option<Duration> {
+        None
     }
 }
 
-/// Asks CloudFront, and again where its view was old: at most three times a pass.
-async fn asked<C: Cloud>(
-    mut look: Look,
-    facts: &Facts,
-    memory: &mut Memory,
-    draft: &mut Draft,
-    cloud: &mut C,
-) -> Ended {
-    let mut rereads = 0;
-    loop {
-        let ended = if facts.deleting {
-            let mut removal = Removal {
-                facts,
-                memory: &mut *memory,
-                draft: &mut *draft,
-                cloud: &mut *cloud,
-            };
-            removal.run(look).await
-        } else {
-            let mut life = Life {
-                facts,
-                memory: &mut *memory,
-                draft: &mut *draft,
-                cloud: &mut *cloud,
-            };
-            life.run(look).await
-        };
-        match ended {
-            Ok(ended) => return ended,
-            Err(error) if error.fault() == Fault::Stale && rereads < REREADS => {
-                rereads += 1;
-                look = Look::Itself(Priority::Edit);
+fn answered(world: &mut World, read: &Read, answer: Answer) {
+    let (observed, memory) = (&mut world.observed, &mut world.memory);
+    match answer {
+        Answer::Listing(listing) => observed.listing = Some(listing),
+        Answer::Tags(tags) => observed.tags = Shown::Present(tags),
+        // The read that follows a refused update.
+        Answer::Group(_) if observed.not_found.is_some() => observed.is_gone = Some(false),
+        Answer::Group(group) => {
+            if !memory.is_behind(&group.etag) {
+                memory.reviewed(&group, world.elapsed);
             }
-            Err(error) => return failed(error, facts, memory, draft),
+            let is_by_id = matches!(read, Read::ById(..));
+            let shown = Shown::Present(*group);
+            if is_by_id {
+                observed.by_id = shown;
+            } else {
+                observed.by_name = shown;
+            }
         }
     }
 }
 
-/// Says what an error means, and when it is tried again.
-fn failed(error: aws::Error, facts: &Facts, memory: &mut Memory, draft: &mut Draft) -> Ended {
-    memory.doubted = true;
-    let failure = failure(error.fault(), Way::Group);
-    draft.count(counted(&error, Way::Group));
-    let met = memory.trouble.met(&failure, &facts.moment());
-    let message = if facts.deleting {
-        format!("{} cannot be deleted yet: {error}", facts.called())
+fn unanswered(observed: &mut Observed, read: &Read, error: CallError) {
+    match read {
+        Read::ById(..) if observed.not_found.is_some() => {
+            observed.is_gone = Some(is_missing(&error));
+        }
+        Read::ById(..) if is_missing(&error) => observed.by_id = Shown::Missing,
+        Read::ByName(..) if is_missing(&error) => observed.by_name = Shown::Missing,
+        Read::Tags(_) if fault(&error) == Fault::OtherMissing => {
+            observed.tags = Shown::Missing;
+        }
+        Read::List | Read::ById(..) | Read::ByName(..) | Read::Tags(_) => {
+            observed.fail(error);
+        }
+    }
+}
+
+fn succeeded(world: &mut World, step: Step, after: Option<Group>) {
+    let (observed, memory) = (&mut world.observed, &mut world.memory);
+    observed.done.push(step.name());
+    match (step, after) {
+        (Step::Create { body, .. }, Some(group)) => {
+            memory.created(&group, &body, world.elapsed);
+            observed.created = Some(group);
+        }
+        (
+            Step::Update {
+                etag,
+                update,
+                drift,
+                ..
+            },
+            Some(group),
+        ) => {
+            memory.updated(&etag, &update.body, &group, world.elapsed);
+            if update.corrects {
+                memory.corrected = Some(world.elapsed);
+            }
+            observed.replace(group);
+            observed.updated = Some((update, drift));
+        }
+        (Step::Disable { etag, body, .. }, Some(group)) => {
+            memory.updated(&etag, &body, &group, world.elapsed);
+            observed.replace(group);
+        }
+        (Step::Mark { tags, .. }, _) => {
+            if let Shown::Present(read) = &mut observed.tags {
+                read.extend(tags);
+            }
+        }
+        (Step::Tag { .. } | Step::Untag { .. } | Step::Delete { .. }, _)
+        | (Step::Create { .. } | Step::Update { .. } | Step::Disable { .. }, None) => {}
+    }
+}
+
+fn failed(world: &mut World, step: &Step, error: CallError) {
+    let (observed, fault) = (&mut world.observed, fault(&error));
+    let is_create = matches!(step, Step::Create { .. });
+    let is_update = matches!(step, Step::Update { .. } | Step::Disable { .. });
+    if is_create && error.may_have_happened {
+        world.memory.requested = Some(world.elapsed);
+    }
+    if is_create && fault == Fault::NameTaken {
+        observed.name_taken = Some(error);
+    } else if is_update && fault == Fault::EntityMissing {
+        observed.not_found = Some(error);
+    } else if matches!(step, Step::Delete { .. }) && fault == Fault::EntityMissing {
+        observed.done.push(step.name());
     } else {
-        error.to_string()
-    };
-    draft.say(met.says, &message);
-    match met.after {
-        Some(after) => Ended::After(after),
-        None => Ended::Failed(error),
+        observed.fail(error);
     }
 }
 
-/// Every way out of a pass meets here: one status patch, sent only if it differs.
-async fn finish(
-    mut draft: Draft,
-    ended: Ended,
-    facts: &Facts,
-    ctx: &Ctx,
-    pass: &mut Pass,
-) -> Result<Progress, Error> {
-    for error_type in draft.counted.drain(..) {
-        ctx.metrics.failed(error_type);
-    }
-    if draft.drifted {
-        ctx.metrics.drifted();
-    }
-    let (status, notes) = draft.finished(facts.generation, facts.now);
-    let written = match &ended {
-        Ended::Again => pass.write_intent(&status).await.map(drop),
-        Ended::After(_) | Ended::Failed(_) => pass.write_status(&status).await.map(drop),
-        Ended::Released(_) => pass.drop_finalizer(names::FINALIZER).await,
-    };
-    // What happened in CloudFront is told, also where it could not be recorded.
-    for note in notes {
-        pass.event(note);
-    }
-    written?;
-    match ended {
-        Ended::Again => Ok(Progress::Again),
-        Ended::After(after) if is_ready(&status) => Ok(Progress::Done {
-            recheck: Some(after),
-        }),
-        Ended::After(after) => Ok(Progress::Waiting {
-            reason: outcome(&status),
-            after,
-        }),
-        Ended::Released(note) => {
-            pass.event(note);
-            Ok(Progress::done())
+impl fmt::Display for Read {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::List => write!(f, "list connection groups"),
+            Self::ById(id, _) => write!(f, "get connection group {id}"),
+            Self::ByName(name, _) => write!(f, "get connection group named {name}"),
+            Self::Tags(arn) => write!(f, "list tags of {arn}"),
         }
-        Ended::Failed(error) => Err(error.into()),
     }
 }
 
-/// Why it is not ready, for logs.
-fn outcome(status: &ConnectionGroupStatus) -> Reason {
-    let ready = find(&status.conditions, conditions::READY);
-    ready.map_or_else(
-        || Reason::new(reasons::CREATING, "it is to be made"),
-        |ready| Reason::new(ready.reason.clone(), ready.message.clone()),
-    )
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Create { name, .. } => write!(f, "create connection group {name}"),
+            Self::Mark { arn, .. } => write!(f, "put our marker on {arn}"),
+            Self::Update { id, .. } => write!(f, "update connection group {id}"),
+            Self::Tag { arn, .. } => write!(f, "set tags of {arn}"),
+            Self::Untag { arn, .. } => write!(f, "remove tags of {arn}"),
+            Self::Disable { id, .. } => write!(f, "disable connection group {id}"),
+            Self::Delete { id, .. } => write!(f, "delete connection group {id}"),
+        }
+    }
+}
+
+impl Call for Read {}
+
+impl Call for Step {}
+
+impl Effect for Step {
+    const NAMES: &'static [&'static str] = &[
+        "create", "mark", "update", "tag", "untag", "disable", "delete",
+    ];
+
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Create { .. } => "create",
+            Self::Mark { .. } => "mark",
+            Self::Update { .. } => "update",
+            Self::Tag { .. } => "tag",
+            Self::Untag { .. } => "untag",
+            Self::Disable { .. } => "disable",
+            Self::Delete { .. } => "delete",
+        }
+    }
 }

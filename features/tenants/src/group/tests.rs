@@ -1,47 +1,974 @@
-//! What passes over a group do, against a model of CloudFront.
+//! The tables of the kind, row by row.
 
-mod drift;
-mod end;
-mod errors;
-mod laws;
-mod life;
-mod model;
-mod rules;
-mod world;
+use std::sync::Arc;
+use std::time::Duration;
 
-use api::tenants::{GroupAdoptBy, GroupAdoption, reasons};
-use aws::Operation;
+use api::tenants::{
+    ConnectionGroup, ConnectionGroupStatus, DeletionPolicy, DriftPolicy, DriftedField,
+    GroupAdoptBy, GroupAdoption, conditions, names, reasons,
+};
+use aws::Priority::{self, Delete, Edit, Poll, Sweep};
+use aws::cloudfront::{Group, GroupBody as Body, GroupSummary};
+use engine::{Effect, Ended, KindCore, Learned, Next, Object, PassFacts, Report, Truth};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
+use kernel::{CallError, Class, Conditions, ObjectKey, Reason};
+use rstest::rstest;
+use serde_json::json;
 
+use super::diff::Update;
+use super::found::{FirstRead, first_read, found};
+use super::ineffective::Ineffective;
+use super::memory::{Memory, remember};
+use super::model::{NAME, SWEEP, marker};
+use super::plan::{Decision, decide, next};
+use super::users::Users;
+use super::{
+    CreateIntent, Facts, GroupCore, Listing, Observed, Read, Shown, Step, World, declared, diff,
+    status,
+};
 use crate::tags::{Tags, at_creation};
-pub(super) use world::facts;
-use world::{World, marker};
 
-fn sent(world: &World, operation: Operation) -> usize {
-    let calls = world.cloud.calls.iter();
-    calls.filter(|call| **call == operation).count()
+/// The second at which these passes run, by either clock.
+const NOW: u64 = 1_000;
+const ID: &str = "cg_1";
+
+fn time(second: u64) -> Time {
+    let second = i64::try_from(second).unwrap();
+    Time(Timestamp::from_second(second).unwrap())
 }
 
-fn ready_world() -> World {
-    let mut world = World::new();
-    world.settle();
-    assert_eq!(world.ready(), (reasons::DEPLOYED.to_owned(), true));
-    world
+fn body() -> Body {
+    Body {
+        ipv6_enabled: true,
+        enabled: true,
+        anycast_ip_list_id: None,
+    }
+}
+
+fn disabled() -> Body {
+    Body {
+        enabled: false,
+        ..body()
+    }
 }
 
 fn marks(object: &str) -> Tags {
     at_creation(&Tags::new(), &marker(object))
 }
 
-fn by_name() -> GroupAdoption {
-    GroupAdoption {
-        by: GroupAdoptBy::Name,
+/// Our group, Deployed and as declared. Answers carry its tags.
+fn group() -> Group {
+    Group {
+        id: ID.to_owned(),
+        arn: "arn:1".to_owned(),
+        name: NAME.to_owned(),
+        etag: "E1".to_owned(),
+        status: "Deployed".to_owned(),
+        modified: None,
+        routing_endpoint: "d1.cloudfront.net".to_owned(),
+        is_default: false,
+        body: body(),
+        tags: Some(marks(NAME)),
     }
 }
 
-fn no(reason: &str) -> (String, bool) {
-    (reason.to_owned(), false)
+fn with_body(body: Body) -> Group {
+    Group { body, ..group() }
 }
 
-fn yes(reason: &str) -> (String, bool) {
-    (reason.to_owned(), true)
+fn in_progress(group: Group) -> Group {
+    let status = "InProgress".to_owned();
+    Group { status, ..group }
+}
+
+fn owned_by(tags: Tags) -> Group {
+    let tags = Some(tags);
+    Group { tags, ..group() }
+}
+
+/// Announced by an earlier process, and nothing is known of it.
+fn world() -> World {
+    let spec = serde_json::from_value(json!({})).unwrap();
+    let resource = ConnectionGroup::new(NAME, spec);
+    let facts = Facts {
+        name: NAME.to_owned(),
+        marker: marker(NAME),
+        declared: declared(&resource.spec),
+        policy: DriftPolicy::Enforce,
+        users: Users::default(),
+        sweep: SWEEP,
+    };
+    let elapsed = Duration::from_secs(NOW);
+    World {
+        object: Object {
+            key: ObjectKey::cluster(NAME),
+            metadata: ObjectMeta {
+                generation: Some(1),
+                finalizers: Some(vec![names::FINALIZER.to_owned()]),
+                ..ObjectMeta::default()
+            },
+            resource,
+            status: ConnectionGroupStatus {
+                create_requested_at: Some(time(900)),
+                ..ConnectionGroupStatus::default()
+            },
+            conditions: Vec::new(),
+            exists: true,
+        },
+        facts,
+        observed: Observed::default(),
+        memory: Memory::default(),
+        fresh_intents: Vec::new(),
+        now: Timestamp::UNIX_EPOCH + elapsed,
+        elapsed,
+        pass: PassFacts {
+            id: "00000000".to_owned(),
+            random: 0.5,
+            retry_in: Duration::from_secs(5),
+            is_urgent: false,
+        },
+    }
+}
+
+/// Deployed, in sync and on record.
+fn well() -> World {
+    let mut world = world();
+    let shown = group();
+    world.object.status = ConnectionGroupStatus {
+        observed_generation: Some(1),
+        id: Some(shown.id),
+        arn: Some(shown.arn),
+        e_tag: Some(shown.etag),
+        routing_endpoint: Some(shown.routing_endpoint),
+        state: Some(shown.status),
+        is_default: Some(false),
+        tenants: Some(0),
+        last_applied: Some(world.facts.declared.clone()),
+        ..world.object.status
+    };
+    condition(&mut world, conditions::READY, true, reasons::DEPLOYED);
+    condition(&mut world, conditions::SYNCED, true, reasons::IN_SYNC);
+    world
+}
+
+fn condition(world: &mut World, kind: &str, holds: bool, reason: &'static str) {
+    let reason = Reason::new(reason, "");
+    let mut set = Conditions::new(&world.object.conditions, Some(1), world.now);
+    if holds {
+        set.yes(kind, &reason);
+    } else {
+        set.no(kind, &reason);
+    }
+    world.object.conditions = set.into_parts().0;
+}
+
+fn deleting(mut world: World) -> World {
+    world.object.metadata.deletion_timestamp = Some(time(NOW));
+    world
+}
+
+fn fresh(mut world: World) -> World {
+    let intent = world.object.status.create_requested_at.clone();
+    world.fresh_intents = intent.map(CreateIntent).into_iter().collect();
+    world
+}
+
+fn adopting(mut world: World) -> World {
+    let by = GroupAdoptBy::Name;
+    world.object.resource.spec.adoption = Some(GroupAdoption { by });
+    world
+}
+
+fn with_policy(mut world: World, policy: DriftPolicy) -> World {
+    world.facts.policy = policy;
+    world
+}
+
+/// The spec is edited: no IPv6.
+fn edited(mut world: World) -> World {
+    world.facts.declared.ipv6_enabled = false;
+    world.object.metadata.generation = Some(2);
+    world
+}
+
+fn tagged(mut world: World, key: &str) -> World {
+    let tag = (key.to_owned(), "1".to_owned());
+    world.facts.declared.tags.extend([tag]);
+    world
+}
+
+/// A read by id has shown this.
+fn by_id(mut world: World, shown: Shown<Group>) -> World {
+    world.observed.has_begun = true;
+    world.observed.by_id = shown;
+    world
+}
+
+fn by_name(mut world: World, shown: Shown<Group>) -> World {
+    world.observed.has_begun = true;
+    world.observed.by_name = shown;
+    world
+}
+
+fn with_tags(mut world: World, tags: Shown<Tags>) -> World {
+    world.observed.tags = tags;
+    world
+}
+
+fn shows(world: World, group: Group) -> World {
+    by_id(world, Shown::Present(group))
+}
+
+/// The group of our name has these tags.
+fn named_with(world: World, tags: Tags) -> World {
+    let world = by_name(world, Shown::Present(owned_by(tags.clone())));
+    with_tags(world, Shown::Present(tags))
+}
+
+/// Neither its id nor its name is known to CloudFront.
+fn absent(world: World) -> World {
+    by_name(by_id(world, Shown::Missing), Shown::Missing)
+}
+
+fn missed(mut world: World, second: u64) -> World {
+    world.memory.missed = Some(Duration::from_secs(second));
+    world
+}
+
+/// Our last write made the version that reads show, and had no effect.
+fn ineffective(mut world: World, sent: &Body) -> World {
+    let elapsed = world.elapsed;
+    world.memory.ineffective = Ineffective::next(None, sent, &group().body, elapsed);
+    world
+}
+
+fn remembering(mut world: World, change: fn(&mut Memory)) -> World {
+    change(&mut world.memory);
+    world
+}
+
+fn refused(class: Class, code: &str) -> CallError {
+    CallError::new(class, "refused").with_code(code)
+}
+
+fn denied() -> CallError {
+    refused(Class::Denied, "AccessDenied")
+}
+
+fn name_taken() -> CallError {
+    refused(Class::AlreadyExists, "EntityAlreadyExists")
+}
+
+fn not_found() -> CallError {
+    refused(Class::NotFound, "EntityNotFound")
+}
+
+fn stale() -> CallError {
+    refused(Class::Stale, "PreconditionFailed")
+}
+
+fn lost() -> CallError {
+    CallError::new(Class::Transient, "no answer").with_unknown_effect()
+}
+
+/// The read, the step or the end that comes next.
+fn decided(world: &World) -> String {
+    match decide(world) {
+        Decision::Read(Read::List) => "list".to_owned(),
+        Decision::Read(Read::ById(..)) => "by id".to_owned(),
+        Decision::Read(Read::ByName(..)) => "by name".to_owned(),
+        Decision::Read(Read::Tags(_)) => "tags".to_owned(),
+        Decision::Step(step) => step.name().to_owned(),
+        Decision::End(end) => format!("{:?}", end.how),
+    }
+}
+
+#[track_caller]
+fn assert_decided(world: &World, expected: &str) {
+    let decided = decided(world);
+    assert!(decided.starts_with(expected), "{decided}");
+}
+
+fn used(world: &mut World) {
+    let tenant = ObjectKey::namespaced("web", "acme");
+    world.facts.users.using.insert(tenant);
+}
+
+fn unannounced(world: &mut World) {
+    world.object.status = ConnectionGroupStatus::default();
+}
+
+fn held_off(mut world: World) -> World {
+    world.observed.error = Some(denied());
+    let memory = remembered(&world);
+    world.observed = Observed::default();
+    world.memory = Memory {
+        trouble: memory.trouble,
+        ..Memory::default()
+    };
+    world
+}
+
+#[rstest]
+#[case::without_finalizer(well(), |world: &mut World| world.object.metadata.finalizers = None, "create")]
+#[case::never_announced(world(), unannounced, "create")]
+#[case::as_it_should_be(well(), |_: &mut World| {}, "list")]
+#[case::held_off(held_off(well()), |_: &mut World| {}, "Later")]
+#[case::edited_while_held_off(held_off(well()), |world: &mut World| world.object.metadata.generation = Some(2), "by id")]
+#[case::asked_for_while_held_off(held_off(well()), |world: &mut World| world.pass.is_urgent = true, "by id")]
+#[case::not_due(well(), |world: &mut World| world.memory.read_at = Some(Duration::from_secs(NOW + 10)), "Later")]
+#[case::retained(deleting(well()), |world: &mut World| { world.object.resource.spec.deletion_policy = DeletionPolicy::Retain; used(world); }, "Released(Retained)")]
+#[case::the_default_group(deleting(well()), |world: &mut World| { world.object.status.is_default = Some(true); used(world); }, "Released(DefaultGroup)")]
+#[case::tenants_are_not_read(deleting(well()), |world: &mut World| world.facts.users.unread = true, "Later")]
+#[case::in_use(deleting(well()), used, "InUse")]
+#[case::deleted_before_it_was_announced(deleting(world()), unannounced, "Released(NeverRequested)")]
+#[case::deleted(deleting(well()), |_: &mut World| {}, "by id")]
+#[case::deleted_while_held_off(held_off(deleting(well())), |_: &mut World| {}, "Later")]
+fn a_pass_begins_with(
+    #[case] world: World,
+    #[case] change: fn(&mut World),
+    #[case] expected: &str,
+) {
+    let mut world = world;
+    change(&mut world);
+    assert_decided(&world, expected);
+}
+
+fn read_later(world: &mut World) {
+    world.memory.read_at = Some(Duration::from_secs(NOW + 10));
+}
+
+fn drift() -> Vec<DriftedField> {
+    vec![DriftedField {
+        field: "enabled".to_owned(),
+        want: Some("true".to_owned()),
+        live: Some("false".to_owned()),
+    }]
+}
+
+const LATER: FirstRead = FirstRead::Later(Duration::from_secs(10));
+
+const fn itself(priority: Priority) -> FirstRead {
+    FirstRead::Group(priority)
+}
+
+#[rstest]
+#[case::as_it_should_be(|_: &mut World| {}, FirstRead::List)]
+#[case::not_due(read_later, LATER)]
+#[case::without_id(|world: &mut World| world.object.status.id = None, itself(Edit))]
+#[case::edited(|world: &mut World| { read_later(world); world.facts.declared.enabled = false; }, itself(Edit))]
+#[case::another_generation(|world: &mut World| world.object.metadata.generation = Some(2), itself(Edit))]
+#[case::asked_for(|world: &mut World| { read_later(world); world.pass.is_urgent = true; }, itself(Edit))]
+#[case::after_a_stale_write(|world: &mut World| world.observed.rereads = 1, itself(Edit))]
+#[case::in_doubt(|world: &mut World| { read_later(world); world.memory.doubted = true; }, itself(Edit))]
+#[case::in_progress(|world: &mut World| world.object.status.state = None, itself(Poll))]
+#[case::polled_a_moment_ago(|world: &mut World| { read_later(world); world.object.status.state = None; }, LATER)]
+#[case::not_ready(|world: &mut World| world.object.conditions.clear(), itself(Sweep))]
+#[case::not_in_sync(|world: &mut World| condition(world, conditions::SYNCED, false, reasons::ACCESS_DENIED), itself(Sweep))]
+#[case::drift_to_be_corrected(|world: &mut World| world.object.status.drift = drift(), itself(Sweep))]
+#[case::drift_that_is_left(|world: &mut World| { world.object.status.drift = drift(); world.facts.policy = DriftPolicy::Report; }, FirstRead::List)]
+#[case::tags_are_due(|world: &mut World| world.memory.tags_at = Some(Duration::ZERO), itself(Sweep))]
+#[case::deleted(|world: &mut World| world.object.metadata.deletion_timestamp = Some(time(NOW)), itself(Delete))]
+fn the_first_read_is(#[case] change: fn(&mut World), #[case] expected: FirstRead) {
+    let mut world = well();
+    change(&mut world);
+    assert_eq!(first_read(&world), expected);
+}
+
+/// A list that shows our group as `change` makes it.
+fn listed(mut world: World, change: fn(&mut GroupSummary)) -> World {
+    let shown = group();
+    let mut summary = GroupSummary {
+        id: shown.id,
+        arn: shown.arn,
+        name: shown.name,
+        etag: shown.etag,
+        status: shown.status,
+        routing_endpoint: shown.routing_endpoint,
+        is_default: shown.is_default,
+        enabled: shown.body.enabled,
+        anycast_ip_list_id: None,
+    };
+    change(&mut summary);
+    world.observed.has_begun = true;
+    world.observed.listing = Some(Arc::new(Listing {
+        at: world.elapsed,
+        until: world.elapsed + SWEEP,
+        groups: vec![summary],
+    }));
+    world
+}
+
+fn switched_off(group: &mut GroupSummary) {
+    group.enabled = false;
+}
+
+fn drift_on_record(mut world: World) -> World {
+    world.object.status.drift = drift();
+    with_policy(world, DriftPolicy::Report)
+}
+
+fn seen_since(memory: &mut Memory) {
+    memory.seen_at = Some(Duration::from_secs(NOW + 1));
+}
+
+fn replaced(memory: &mut Memory) {
+    memory.replaced = Some("E1".to_owned());
+}
+
+#[rstest]
+#[case::as_in_the_list(listed(well(), |_: &mut GroupSummary| {}), "Steady")]
+#[case::another_version_in_the_list(listed(well(), |one: &mut GroupSummary| one.etag = "E2".to_owned()), "Unread(ById")]
+#[case::deployed_by_the_list(listed(well(), |one: &mut GroupSummary| one.status = "InProgress".to_owned()), "Unread(ById")]
+#[case::changed_in_the_list(listed(well(), switched_off), "Unread(ById")]
+#[case::drift_that_is_known(listed(drift_on_record(well()), switched_off), "Steady")]
+#[case::not_in_the_list(listed(well(), |one: &mut GroupSummary| one.id = "cg_2".to_owned()), "Unread(ById")]
+#[case::a_list_older_than_the_last_read(
+    remembering(listed(well(), switched_off), seen_since),
+    "Steady"
+)]
+#[case::a_list_older_than_our_write(remembering(listed(well(), switched_off), replaced), "Steady")]
+#[case::by_its_id(shows(well(), group()), "Group")]
+#[case::older_than_our_write(remembering(shows(well(), group()), replaced), "Stale")]
+#[case::unknown_id(by_id(well(), Shown::Missing), "Unread(ByName")]
+#[case::unknown_id_and_name(absent(well()), "Nothing")]
+#[case::without_id(world(), "Unread(ByName")]
+#[case::ours_by_name(by_name(world(), Shown::Present(group())), "Group")]
+#[case::unmarked_by_name(by_name(world(), Shown::Present(owned_by(Tags::new()))), "Unread(Tags")]
+#[case::unmarked_with_tags(named_with(world(), Tags::new()), "Group")]
+#[case::another_name(by_name(world(), Shown::Present(Group { name: "x".to_owned(), ..group() })), "Nothing")]
+#[case::tags_are_left_out(shows(well(), Group { tags: None, ..group() }), "Group")]
+#[case::tags_are_left_out_in_doubt(remembering(shows(well(), Group { tags: None, ..group() }), |memory: &mut Memory| memory.doubted = true), "Unread(Tags")]
+#[case::tags_are_left_out_before_a_delete(deleting(shows(well(), Group { tags: None, ..group() })), "Unread(Tags")]
+#[case::another_marker(shows(well(), owned_by(marks("other"))), "Unread(Tags")]
+#[case::nothing_to_tag(
+    with_tags(
+        by_name(world(), Shown::Present(owned_by(Tags::new()))),
+        Shown::Missing
+    ),
+    "Stale"
+)]
+fn reads_show(#[case] world: World, #[case] expected: &str) {
+    let found = format!("{:?}", found(&world));
+    assert!(found.starts_with(expected), "{found}");
+}
+
+fn taken(mut world: World) -> World {
+    world.observed.name_taken = Some(name_taken());
+    by_name(world, Shown::Missing)
+}
+
+fn taken_before(memory: &mut Memory) {
+    memory.taken = Some(Duration::from_secs(NOW - 60));
+}
+
+fn doubted(memory: &mut Memory) {
+    memory.doubted = true;
+}
+
+fn just_requested(memory: &mut Memory) {
+    memory.requested = Some(Duration::from_secs(NOW - 60));
+}
+
+fn reported_deleted(mut world: World) -> World {
+    condition(
+        &mut world,
+        conditions::READY,
+        false,
+        reasons::EXTERNALLY_DELETED,
+    );
+    world
+}
+
+/// An update found nothing to change, and the read that follows shows this.
+fn update_not_found(mut world: World, is_gone: Option<bool>) -> World {
+    world.observed.not_found = Some(not_found());
+    world.observed.is_gone = is_gone;
+    shows(edited(world), group())
+}
+
+#[rstest]
+#[case::just_announced(fresh(world()), "create")]
+#[case::just_announced_to_adopt(adopting(fresh(world())), "by name")]
+#[case::just_announced_in_doubt(remembering(fresh(world()), doubted), "by name")]
+#[case::announced_by_another_process(world(), "by name")]
+#[case::nothing_of_that_name(by_name(world(), Shown::Missing), "create")]
+#[case::the_name_was_taken(remembering(by_name(world(), Shown::Missing), taken_before), "Stale")]
+#[case::taken_by_others(fresh(taken(world())), "Failed")]
+#[case::taken_again(remembering(taken(world()), taken_before), "Failed")]
+#[case::taken_perhaps_by_us(taken(world()), "Unconfirmed")]
+#[case::missing_for_the_first_time(absent(well()), "Missing")]
+#[case::missing_for_a_moment(missed(absent(well()), NOW - 29), "Missing")]
+#[case::missing_and_new(missed(remembering(absent(well()), just_requested), NOW - 30), "Missing")]
+#[case::missing_for_good(missed(absent(well()), NOW - 30), "create")]
+#[case::left_deleted(with_policy(missed(absent(well()), NOW - 30), DriftPolicy::Report), "LeftDeleted")]
+#[case::still_left_deleted(
+    with_policy(reported_deleted(absent(well())), DriftPolicy::Suspend),
+    "LeftDeleted"
+)]
+#[case::enforced_after_that(reported_deleted(absent(well())), "create")]
+#[case::unmarked(named_with(world(), Tags::new()), "NotOwned(Unmarked)")]
+#[case::of_another(named_with(world(), marks("other")), "NotOwned(Other")]
+#[case::unmarked_to_adopt(adopting(named_with(world(), Tags::new())), "mark")]
+#[case::of_another_to_adopt(adopting(named_with(world(), marks("other"))), "NotOwned(Other")]
+#[case::ours_by_name(by_name(world(), Shown::Present(group())), "Settled")]
+#[case::lost_its_marker(shows(well(), owned_by(Tags::new())), "Settled")]
+#[case::taken_over_by_another(
+    with_tags(
+        shows(well(), owned_by(marks("other"))),
+        Shown::Present(marks("other"))
+    ),
+    "NotOwned(Other"
+)]
+#[case::as_declared(shows(well(), group()), "Settled")]
+#[case::an_edit(shows(edited(well()), group()), "update")]
+#[case::drift_is_corrected(shows(well(), with_body(disabled())), "update")]
+#[case::drift_was_corrected_just_now(remembering(shows(well(), with_body(disabled())), |memory: &mut Memory| memory.corrected = Some(Duration::from_secs(NOW - 269))), "Settled")]
+#[case::drift_was_corrected_long_ago(remembering(shows(well(), with_body(disabled())), |memory: &mut Memory| memory.corrected = Some(Duration::from_secs(NOW - 270))), "update")]
+#[case::drift_is_reported(
+    with_policy(shows(well(), with_body(disabled())), DriftPolicy::Report),
+    "Settled"
+)]
+#[case::without_effect(ineffective(shows(well(), group()), &disabled()), "Settled")]
+#[case::without_effect_and_edited(ineffective(shows(edited(well()), group()), &disabled()), "update")]
+#[case::a_tag_is_set(shows(tagged(well(), "team"), group()), "tag")]
+#[case::an_update_comes_before_tags(shows(tagged(edited(well()), "team"), group()), "update")]
+#[case::an_update_found_nothing(update_not_found(well(), None), "by id")]
+#[case::the_group_is_gone(update_not_found(well(), Some(true)), "Missing")]
+#[case::the_list_of_addresses_is_gone(update_not_found(well(), Some(false)), "Failed")]
+fn a_living_group(#[case] world: World, #[case] expected: &str) {
+    assert_decided(&world, expected);
+}
+
+fn done(mut world: World, step: &'static str) -> World {
+    world.observed.done.push(step);
+    world
+}
+
+fn default_group() -> Group {
+    Group {
+        is_default: true,
+        ..group()
+    }
+}
+
+#[rstest]
+#[case::enabled(shows(well(), group()), "disable")]
+#[case::disabled_in_this_pass(
+    done(shows(well(), in_progress(with_body(disabled()))), "disable"),
+    "Disabling(\"it is being"
+)]
+#[case::disabled(
+    shows(well(), in_progress(with_body(disabled()))),
+    "Disabling(\"it is switched off, and"
+)]
+#[case::disabled_everywhere(shows(well(), with_body(disabled())), "delete")]
+#[case::deleted_in_this_pass(
+    done(shows(well(), with_body(disabled())), "delete"),
+    "Released(Deleted)"
+)]
+#[case::a_disable_had_no_effect(ineffective(shows(well(), group()), &disabled()), "Disabling(\"CloudFront took")]
+#[case::gone(absent(well()), "Released(Deleted)")]
+#[case::never_sent(fresh(by_name(world(), Shown::Missing)), "Released(Deleted)")]
+#[case::may_still_come(by_name(world(), Shown::Missing), "MayAppear")]
+#[case::sent_just_now(
+    remembering(by_name(world(), Shown::Missing), just_requested),
+    "MayAppear"
+)]
+#[case::missed_long_enough(missed(by_name(world(), Shown::Missing), NOW - 120), "Released(Deleted)")]
+#[case::older_than_our_write(remembering(shows(well(), group()), replaced), "Stale")]
+#[case::ours_by_name(by_name(world(), Shown::Present(group())), "disable")]
+#[case::unmarked(named_with(world(), Tags::new()), "Released(NotOwned(Unmarked))")]
+#[case::not_adopted_any_more(
+    adopting(named_with(world(), Tags::new())),
+    "Released(NotOwned(Unmarked))"
+)]
+#[case::of_another(named_with(world(), marks("other")), "Released(NotOwned(Other")]
+#[case::the_default_group(shows(well(), default_group()), "Released(DefaultGroup)")]
+#[case::gone_before_it_was_disabled(update_not_found(well(), None), "Stale")]
+fn a_deleted_group(#[case] world: World, #[case] expected: &str) {
+    assert_decided(&deleting(world), expected);
+}
+
+/// How the pass ends, once no call is left.
+fn ended(world: &World) -> Ended<CreateIntent> {
+    match next(world) {
+        Ok(Next::Done { recheck }) => Ended::Done { recheck },
+        Ok(Next::Calls { reads, steps }) => panic!("calls are left: {reads:?} {steps:?}"),
+        Err(stop) => Ended::Stopped(stop),
+    }
+}
+
+fn remembered(world: &World) -> Memory {
+    remember(world, &ended(world))
+}
+
+/// Status and report of the pass.
+fn reported(world: &World) -> (ConnectionGroupStatus, Report) {
+    status::status(world, &ended(world))
+}
+
+/// A condition that the pass sets: whether it holds, and why.
+fn said<'a>(report: &'a Report, kind: &str) -> Option<(bool, &'a str)> {
+    let (truth, reason) = report.get(kind)?;
+    Some((truth == Truth::True, &*reason.code))
+}
+
+fn failing(mut world: World, error: CallError) -> World {
+    world.observed.has_begun = true;
+    world.observed.error = Some(error);
+    world
+}
+
+fn creating(mut world: World) -> World {
+    condition(&mut world, conditions::READY, false, reasons::CREATING);
+    world
+}
+
+fn pending(mut world: World) -> World {
+    condition(
+        &mut world,
+        conditions::SYNCED,
+        true,
+        reasons::UPDATE_PENDING,
+    );
+    world
+}
+
+fn updated(mut world: World) -> World {
+    let update = Update {
+        body: body(),
+        edits: true,
+        corrects: false,
+    };
+    world.observed.updated = Some((update, Some(Vec::new())));
+    world
+}
+
+fn created(mut world: World) -> World {
+    world.observed.has_begun = true;
+    world.observed.created = Some(in_progress(group()));
+    world
+}
+
+const YES: bool = true;
+const NO: bool = false;
+
+#[rstest]
+#[case::deployed(shows(well(), group()), Some((YES, reasons::DEPLOYED)), Some((YES, reasons::IN_SYNC)))]
+#[case::created(created(world()), Some((NO, reasons::CREATING)), Some((YES, reasons::UPDATE_PENDING)))]
+#[case::still_creating(shows(pending(creating(well())), in_progress(group())), Some((NO, reasons::CREATING)), Some((YES, reasons::UPDATE_PENDING)))]
+#[case::updated(updated(shows(well(), in_progress(group()))), Some((NO, reasons::DEPLOYING)), Some((YES, reasons::UPDATE_PENDING)))]
+#[case::deployed_by_others(shows(well(), in_progress(group())), Some((NO, reasons::DEPLOYING)), Some((YES, reasons::IN_SYNC)))]
+#[case::drift_is_reported(with_policy(shows(well(), with_body(disabled())), DriftPolicy::Report), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::DRIFT_DETECTED)))]
+#[case::drift_is_suspended(with_policy(shows(well(), with_body(disabled())), DriftPolicy::Suspend), Some((YES, reasons::DEPLOYED)), Some((YES, reasons::IN_SYNC)))]
+#[case::drift_again(remembering(shows(well(), with_body(disabled())), |memory: &mut Memory| memory.corrected = Some(Duration::from_secs(NOW))), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::DRIFT_DETECTED)))]
+#[case::without_effect(ineffective(shows(well(), group()), &disabled()), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::UPDATE_NOT_EFFECTIVE)))]
+#[case::as_in_the_list(listed(well(), |_: &mut GroupSummary| {}), None, None)]
+#[case::not_owned(named_with(world(), Tags::new()), Some((NO, reasons::NOT_OWNED)), Some((NO, reasons::NOT_OWNED)))]
+#[case::left_deleted(with_policy(missed(absent(well()), NOW - 30), DriftPolicy::Report), Some((NO, reasons::EXTERNALLY_DELETED)), None)]
+#[case::missing(absent(well()), None, None)]
+#[case::denied(failing(well(), denied()), Some((NO, reasons::ACCESS_DENIED)), Some((NO, reasons::ACCESS_DENIED)))]
+#[case::throttled(failing(well(), refused(Class::Throttled, "Throttling")), None, None)]
+#[case::failed_once(failing(well(), lost()), None, None)]
+#[case::not_disabled(failing(deleting(well()), refused(Class::Conflict, "ResourceNotDisabled")), Some((NO, reasons::DISABLING)), None)]
+#[case::may_appear(deleting(by_name(world(), Shown::Missing)), Some((NO, reasons::DELETING)), None)]
+#[case::disabling(deleting(shows(well(), in_progress(with_body(disabled())))), Some((NO, reasons::DISABLING)), None)]
+#[case::a_delete_is_throttled(failing(deleting(shows(well(), with_body(disabled()))), refused(Class::Throttled, "Throttling")), Some((NO, reasons::DELETING)), None)]
+fn conditions_say(
+    #[case] world: World,
+    #[case] ready: Option<(bool, &str)>,
+    #[case] synced: Option<(bool, &str)>,
+) {
+    let (_, report) = reported(&world);
+    assert_eq!(said(&report, conditions::READY), ready);
+    assert_eq!(said(&report, conditions::SYNCED), synced);
+}
+
+#[test]
+fn tenants_that_use_it_are_named_up_to_five() {
+    let mut world = deleting(well());
+    let tenants = (0..7).map(|n| ObjectKey::namespaced("web", format!("t{n}")));
+    world.facts.users.using = tenants.collect();
+    let (_, report) = reported(&world);
+    let (_, reason) = report.get(conditions::READY).unwrap();
+    assert!(reason.message.contains("web/t4 and 2 more"), "{reason}");
+}
+
+#[test]
+fn a_steady_group_is_read_again_when_the_next_list_is_due() {
+    let world = listed(well(), |_: &mut GroupSummary| {});
+    let recheck = Some(SWEEP + Duration::from_secs(5));
+    assert_eq!(ended(&world), Ended::Done { recheck });
+    let (status, report) = reported(&world);
+    assert_eq!((status, report), (world.object.status, Report::default()));
+}
+
+/// The step that comes next.
+fn step(world: &World) -> Step {
+    match decide(world) {
+        Decision::Step(step) => step,
+        other => panic!("no step: {other:?}"),
+    }
+}
+
+/// Performs the next step with this outcome.
+fn perform(world: &mut World, outcome: Result<Option<Group>, CallError>) {
+    let step = step(world);
+    GroupCore.learn(world, Learned::Outcome { step, outcome });
+}
+
+#[test]
+fn an_announcement_names_the_intent() {
+    let mut world = world();
+    unannounced(&mut world);
+    let intent = GroupCore.intent_for(&step(&world)).unwrap();
+    assert_eq!(intent, CreateIntent(time(NOW)));
+    let announcing = Ended::Announcing(vec![intent.clone()]);
+    let (status, report) = status::status(&world, &announcing);
+    assert_eq!(GroupCore.saved_intents(&status), [intent]);
+    let creating = Some((NO, reasons::CREATING));
+    assert_eq!(said(&report, conditions::READY), creating);
+}
+
+#[test]
+fn a_group_that_others_deleted_is_announced_anew() {
+    let mut world = missed(absent(well()), NOW - 30);
+    world.memory.requested = Some(Duration::ZERO);
+    let intent = GroupCore.intent_for(&step(&world)).unwrap();
+    let announcing = Ended::Announcing(vec![intent]);
+    let (status, report) = status::status(&world, &announcing);
+    let expected = ConnectionGroupStatus {
+        create_requested_at: Some(time(NOW)),
+        tenants: Some(0),
+        ..ConnectionGroupStatus::default()
+    };
+    assert_eq!(status, expected);
+    let events = format!("{report:?}");
+    assert!(events.contains("ExternalDeletion"), "{events}");
+    assert_eq!(remember(&world, &announcing).requested, None);
+}
+
+#[test]
+fn a_created_group_is_recorded_and_reported() {
+    let mut world = fresh(world());
+    perform(&mut world, Ok(Some(in_progress(group()))));
+    let (status, report) = reported(&world);
+    assert_eq!(status.id.as_deref(), Some(ID));
+    assert_eq!(status.last_applied.as_ref(), Some(&world.facts.declared));
+    assert_eq!(status.observed_generation, Some(1));
+    let events = format!("{report:?}");
+    assert!(events.contains("edge (cg_1) was made"), "{events}");
+    assert_eq!(remembered(&world).requested, Some(world.elapsed));
+}
+
+#[rstest]
+#[case::lost(lost(), true)]
+#[case::denied(denied(), false)]
+fn a_create_that_may_have_happened_is_remembered(#[case] error: CallError, #[case] may: bool) {
+    let mut world = fresh(world());
+    perform(&mut world, Err(error));
+    let memory = remembered(&world);
+    assert_eq!(memory.requested.is_some(), may);
+    assert!(memory.doubted);
+}
+
+#[test]
+fn a_taken_name_is_counted_if_it_is_not_ours() {
+    let mut world = fresh(world());
+    perform(&mut world, Err(name_taken()));
+    assert_decided(&world, "by name");
+    let world = named_with(world, Tags::new());
+    assert_eq!(status::counted(&world), Some("name_conflict"));
+    let world = by_name(world, Shown::Present(group()));
+    assert_eq!(status::counted(&world), None);
+}
+
+#[test]
+fn what_our_client_refuses_is_not_counted() {
+    let counted = |error| status::counted(&failing(well(), error));
+    assert_eq!(counted(CallError::new(Class::Invalid, "no such key")), None);
+    let invalid = refused(Class::Invalid, "InvalidArgument");
+    assert_eq!(counted(invalid), Some("invalid_spec"));
+    assert_eq!(counted(lost()), Some("retryable"));
+}
+
+#[test]
+fn a_stale_write_is_repeated_three_times_after_a_read() {
+    let mut world = shows(edited(well()), group());
+    for _ in 0..3 {
+        perform(&mut world, Err(stale()));
+        assert_decided(&world, "by id");
+        world = shows(world, group());
+    }
+    perform(&mut world, Err(stale()));
+    assert_decided(&world, "Failed");
+    let Ended::Stopped(engine::Stop::Failed { class, .. }) = ended(&world) else {
+        panic!("{:?}", ended(&world));
+    };
+    assert_eq!(class, Class::Transient);
+    assert_eq!(status::counted(&world), None);
+}
+
+#[test]
+fn what_time_cures_is_reported_the_third_time() {
+    let mut world = well();
+    let mut said_so = Vec::new();
+    for _ in 0..3 {
+        world = failing(world, lost());
+        said_so.push(said(&reported(&world).1, conditions::READY).is_some());
+        world.memory = remembered(&world);
+    }
+    assert_eq!(said_so, [false, false, true]);
+}
+
+#[test]
+fn other_calls_come_first() {
+    let after = Duration::from_secs(300);
+    let error = CallError::new(Class::Throttled, "limited").retry_after(after);
+    let world = failing(well(), error);
+    let recheck = Some(after);
+    assert_eq!(ended(&world), Ended::Done { recheck });
+    assert_eq!(status::counted(&world), None);
+    assert_eq!(remembered(&world).trouble, Memory::default().trouble);
+}
+
+#[test]
+fn drift_is_corrected_reported_and_counted_once() {
+    let mut world = shows(well(), with_body(disabled()));
+    let after = Group {
+        etag: "E2".to_owned(),
+        ..in_progress(group())
+    };
+    perform(&mut world, Ok(Some(after)));
+    assert_decided(&world, "Settled");
+    let (status, report) = reported(&world);
+    assert_eq!(
+        (status.drift.len(), status.e_tag.as_deref()),
+        (0, Some("E2"))
+    );
+    let events = format!("{report:?}");
+    assert!(
+        events.contains("enabled (want true, live false)"),
+        "{events}"
+    );
+    assert!(status::has_new_drift(&world));
+    assert_eq!(remembered(&world).corrected, Some(world.elapsed));
+    let known = drift_on_record(shows(well(), with_body(disabled())));
+    assert!(!status::has_new_drift(&known));
+}
+
+#[test]
+fn tags_are_set_then_removed_then_recorded() {
+    let mut world = shows(tagged(well(), "new"), group());
+    let applied = world.object.status.last_applied.as_mut().unwrap();
+    applied.tags.insert("old".to_owned(), "1".to_owned());
+    let live = world.observed.by_id.clone();
+    if let Shown::Present(mut group) = live {
+        let tags = group.tags.get_or_insert_default();
+        tags.insert("old".to_owned(), "1".to_owned());
+        world.observed.by_id = Shown::Present(group);
+    }
+    assert_decided(&world, "tag");
+    perform(&mut world, Ok(None));
+    assert_decided(&world, "untag");
+    perform(&mut world, Ok(None));
+    let (status, _) = reported(&world);
+    assert_eq!(status.last_applied, Some(world.facts.declared.clone()));
+}
+
+#[test]
+fn a_marked_group_is_ours() {
+    let mut world = adopting(named_with(world(), Tags::new()));
+    perform(&mut world, Ok(None));
+    assert_decided(&world, "Settled");
+    let (status, report) = reported(&world);
+    assert_eq!(status.id.as_deref(), Some(ID));
+    let events = format!("{report:?}");
+    assert!(events.contains("spec.adoption says so"), "{events}");
+}
+
+#[test]
+fn a_delete_that_finds_nothing_is_done() {
+    let mut world = deleting(shows(well(), with_body(disabled())));
+    perform(&mut world, Err(not_found()));
+    assert_eq!(ended(&world), Ended::Done { recheck: None });
+}
+
+#[test]
+fn the_number_of_tenants_is_recorded_at_once_and_then_every_ten_seconds() {
+    let mut world = well();
+    world.memory.read_at = Some(Duration::from_secs(NOW + 311));
+    let mut recorded = Vec::new();
+    for second in [0, 1, 9, 10, 11] {
+        let tenant = ObjectKey::namespaced("web", format!("t{second}"));
+        world.facts.users.referring.insert(tenant);
+        world.elapsed = Duration::from_secs(NOW + second);
+        let ended = ended(&world);
+        let (status, _) = status::status(&world, &ended);
+        world.memory = remember(&world, &ended);
+        world.object.status = status;
+        let Ended::Done { recheck } = ended else {
+            panic!("{ended:?}");
+        };
+        let after = recheck.unwrap().as_secs();
+        recorded.push((world.object.status.tenants.unwrap(), after));
+    }
+    let expected = [(1, 311), (1, 9), (1, 1), (4, 301), (4, 9)];
+    assert_eq!(recorded, expected);
+}
+
+#[test]
+fn an_update_that_a_later_read_does_not_show_had_no_effect() {
+    let (mut memory, now) = (Memory::default(), Duration::ZERO);
+    let made = |etag: &str, body: Body| Group {
+        etag: etag.to_owned(),
+        ..with_body(body)
+    };
+    memory.updated("1", &disabled(), &made("2", disabled()), now);
+    assert!(memory.is_behind("1") && memory.ineffective.is_none());
+    memory.reviewed(&made("2", body()), now);
+    let known = memory.ineffective.clone();
+    assert!(known.is_some());
+    // Another read does not make it older or younger.
+    memory.reviewed(&made("2", body()), Duration::from_secs(9));
+    assert_eq!(memory.ineffective, known);
+    memory.reviewed(&made("2", disabled()), now);
+    assert_eq!(memory.ineffective, None);
+    // What others wrote since is no lack of effect.
+    memory.updated("2", &disabled(), &made("3", body()), now);
+    assert!(memory.ineffective.is_some());
+    memory.reviewed(&made("4", body()), now);
+    assert_eq!((memory.ineffective, memory.sent), (None, None));
+}
+
+#[test]
+fn a_group_of_ours_ends_all_doubt() {
+    let world = remembering(missed(shows(well(), group()), 900), doubted);
+    let world = remembering(world, taken_before);
+    let memory = remembered(&world);
+    assert!(!memory.doubted && memory.missed.is_none() && memory.taken.is_none());
+    assert_eq!(memory.seen_at, Some(world.elapsed));
+    assert_eq!(memory.read_at, Some(world.elapsed + SWEEP));
+}
+
+#[test]
+fn ready_waits_for_the_deployment() {
+    let world = shows(well(), in_progress(group()));
+    let Ended::Stopped(engine::Stop::Waiting { reason, after }) = ended(&world) else {
+        panic!("{:?}", ended(&world));
+    };
+    assert_eq!((&*reason.code, after.as_secs()), (reasons::DEPLOYING, 30));
+}
+
+#[test]
+fn declared_is_what_is_sent() {
+    let Step::Create { tags, body, .. } = step(&fresh(tagged(world(), "team"))) else {
+        panic!("no create");
+    };
+    assert_eq!(body, diff::body(&world().facts.declared));
+    let mut expected = marks(NAME);
+    expected.insert("team".to_owned(), "1".to_owned());
+    assert_eq!(tags, expected);
 }

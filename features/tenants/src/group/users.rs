@@ -3,14 +3,12 @@
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
-use engine::{Cache, Index, Stored};
+use engine::{Cache, Ended, Index, Stop, Stored};
 use kernel::ObjectKey;
 use parking_lot::Mutex;
 use serde::Deserialize;
 
-use super::draft::{Draft, Ended};
-use super::gather::Facts;
-use super::memory::Memory;
+use super::{CreateIntent, World};
 use crate::ctx::{Caches, Ctx};
 
 /// Tenants by the groups they refer to and those they are in.
@@ -18,8 +16,8 @@ const BY_GROUP: &str = "tenants.connectionGroup";
 /// Groups by their id in CloudFront.
 const BY_ID: &str = "tenants.connectionGroupId";
 
-/// While tenants come and go, their number is told this often.
-const TOLD: Duration = Duration::from_secs(10);
+/// While tenants come and go, their number is recorded this often.
+const COUNTED: Duration = Duration::from_secs(10);
 
 /// Who has to do with a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -76,28 +74,32 @@ pub(crate) fn referring(ctx: &Ctx, object: &str) -> Vec<ObjectKey> {
     users.referring.into_iter().collect()
 }
 
-/// Puts the number of tenants into the status: at once, and while it goes on changing every now and
-/// then, so that a thousand new tenants are not a thousand writes.
-pub(super) fn counted(
-    facts: &Facts,
-    memory: &mut Memory,
-    draft: &mut Draft,
-    ended: Ended,
-) -> Ended {
-    let count = i64::try_from(facts.users.referring.len()).ok();
-    if draft.status.tenants == count {
-        return ended;
+/// How many tenants refer to the group.
+pub(super) fn count(world: &World) -> Option<i64> {
+    i64::try_from(world.facts.users.referring.len()).ok()
+}
+
+/// How long a new number of tenants is not recorded yet, so that a thousand new tenants are not a
+/// thousand writes. None: it may be recorded now, or is recorded.
+pub(super) fn count_waits(world: &World) -> Option<Duration> {
+    if world.object.status.tenants == count(world) {
+        return None;
     }
-    let next = memory.counted.map(|at| at.saturating_add(TOLD));
-    let left = next.map(|next| next.saturating_sub(facts.elapsed));
-    match (ended, left.filter(|left| !left.is_zero())) {
-        (Ended::After(after), Some(left)) => Ended::After(after.min(left)),
-        (ended, _) => {
-            memory.counted = Some(facts.elapsed);
-            draft.status.tenants = count;
-            ended
-        }
-    }
+    let next = world.memory.counted?.saturating_add(COUNTED);
+    let left = next.saturating_sub(world.elapsed);
+    (!left.is_zero()).then_some(left)
+}
+
+/// Whether the number is recorded by a pass that ended so: one that pauses may leave it for later.
+pub(super) fn is_count_due(world: &World, ended: &Ended<CreateIntent>) -> bool {
+    let pauses = match ended {
+        Ended::Done { recheck } => recheck.is_some(),
+        Ended::Stopped(Stop::Waiting { .. }) => true,
+        Ended::Stopped(Stop::Blocked { .. } | Stop::Failed { .. })
+        | Ended::Announcing(_)
+        | Ended::Previewed(_) => false,
+    };
+    !pauses || count_waits(world).is_none()
 }
 
 /// A change of a DistributionTenant concerns the groups it came to and those it left.
@@ -228,30 +230,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::{Value, json};
 
-    use super::super::tests::facts;
     use super::*;
-
-    #[test]
-    fn the_number_of_tenants_is_told_at_once_and_then_now_and_then() {
-        let mut memory = Memory::default();
-        let mut facts = facts();
-        let mut told = Vec::new();
-        for second in [0, 1, 9, 10, 11] {
-            let tenant = ObjectKey::namespaced("web", format!("t{second}"));
-            facts.users.referring.insert(tenant);
-            facts.elapsed = Duration::from_secs(second);
-            let mut draft = Draft::new(&facts.status);
-            let ended = Ended::After(Duration::from_secs(300));
-            let ended = counted(&facts, &mut memory, &mut draft, ended);
-            facts.status = draft.status;
-            let Ended::After(after) = ended else {
-                panic!("{ended:?}")
-            };
-            told.push((facts.status.tenants, after.as_secs()));
-        }
-        let expected = [(1, 300), (1, 9), (1, 1), (4, 300), (4, 9)];
-        assert_eq!(told, expected.map(|(count, after)| (Some(count), after)));
-    }
 
     #[rstest]
     #[case::none(json!({"spec": {}}), &[])]

@@ -13,8 +13,8 @@ use serde_json::json;
 use testkit::{Result, eventually, is};
 
 #[rstest]
-#[case::before("group-before-create")]
-#[case::after("group-after-create")]
+#[case::before("group.create.before")]
+#[case::after("group.create.after")]
 fn a_crash_while_a_group_is_made_makes_one(#[case] point: &'static str) -> Result<()> {
     tell(USUAL, async |site| {
         site.doom(Point(point)).await?;
@@ -33,10 +33,10 @@ fn a_crash_while_a_group_is_made_makes_one(#[case] point: &'static str) -> Resul
 }
 
 #[rstest]
-#[case::before_it_is_switched_off("group-before-update")]
-#[case::after_it_is_switched_off("group-after-update")]
-#[case::before_the_delete("group-before-delete")]
-#[case::after_the_delete("group-after-delete")]
+#[case::before_it_is_switched_off("group.disable.before")]
+#[case::after_it_is_switched_off("group.disable.after")]
+#[case::before_the_delete("group.delete.before")]
+#[case::after_the_delete("group.delete.after")]
 fn a_crash_while_a_group_goes_leaves_none(#[case] point: &'static str) -> Result<()> {
     tell(USUAL, async |site| {
         let cluster = site.cluster_wide();

@@ -1,29 +1,14 @@
 //! The operator dies where a story says, and lives again.
 #![allow(dead_code)] // each file uses its part
 
-use std::os::unix::process::ExitStatusExt;
-use std::time::Duration;
-
 use api::tenants::DistributionTenant;
 use http::Method;
 use kube::Resource;
 use testkit::Result;
 use testkit::fault_proxy::Rule;
+pub(crate) use testkit::stories::When;
 
 use crate::stories::Site;
-
-/// SIGABRT, by which a kill point ends the process, and SIGKILL, by which a story does.
-const DEATHS: [i32; 2] = [6, 9];
-const PATIENCE: Duration = Duration::from_secs(60);
-
-/// When the operator dies, seen from one of its writes to the cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
-    /// The API server never hears of it.
-    Before,
-    /// The operator never hears that it is done.
-    After,
-}
 
 /// Where the operator dies.
 #[derive(Debug, Clone, Copy)]
@@ -51,10 +36,7 @@ impl Site {
 
     /// Waits until it has died.
     pub(crate) async fn died(&self) -> Result<()> {
-        let status = self.world.operator().ended(PATIENCE).await?;
-        let signal = status.signal();
-        assert!(signal.is_some_and(|one| DEATHS.contains(&one)), "{status}");
-        Ok(())
+        self.world.operator().died().await
     }
 
     /// Waits until it has died, and starts it again as one that lives.
@@ -66,25 +48,11 @@ impl Site {
     /// The same at its `nth` write of this below the story's tenants: a proxy before the API server
     /// knows what the operator writes.
     async fn doom_by(&self, when: When, what: &str, nth: u64) -> Result<()> {
-        let proxy = self.front().await?;
+        let proxy = self.world.front().await?;
         let path = DistributionTenant::url_path(&(), Some(self.name()));
         let rule = Rule::on(Method::PATCH, &format!("{path}/{what}"));
-        let rule = rule.after(nth - 1).times(1);
-        let world = self.world;
-        let kill = move || world.operator().kill();
-        proxy.rule(match when {
-            // What arrives is empty, and refused.
-            When::Before => rule.rewrite_request(move |body| {
-                kill();
-                body.slice(..0)
-            }),
-            When::After => rule.rewrite_body(move |answer| {
-                kill();
-                answer
-            }),
-        });
-
-        let behind = self.kubeconfig_behind(proxy)?;
+        proxy.rule(when.kill(self.world, rule.after(nth - 1)));
+        let behind = self.world.kubeconfig_behind(proxy)?;
         self.start_with(|options| {
             options.kubeconfig = behind;
             // Dying before it is ready is no failure then.

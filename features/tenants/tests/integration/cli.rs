@@ -30,6 +30,8 @@ fn a_plan_names_fields_and_steps_and_does_nothing() -> Result<()> {
         has_line(&said, &["domains", "b.example.com"]);
         let said = ends(&plan(&["acme", "-o", "json"])?, 1);
         let _: Value = serde_json::from_str(&said)?;
+        let diff = ask(site, &[&["diff", "dt/acme"][..], &here].concat())?;
+        has_line(&ends(&diff, 1), &["acme", "domains", "b.example.com"]);
 
         // A file that is not applied yet.
         let fresh = manifest::<DistributionTenant>("fresh", &serving(&["c.example.com"]));

@@ -23,8 +23,7 @@ async fn makes_edge(site: &Site, spec: Value) -> Result<()> {
 /// Waits until it says so; all that it says.
 async fn edge(site: &Site, sign: impl Sign<ConnectionGroup>) -> Result<ConnectionGroupStatus> {
     let cluster = site.cluster_wide();
-    let seen = cluster.until::<ConnectionGroup>("edge", sign).await?;
-    Ok(seen.status.unwrap_or_default())
+    cluster.until_status::<ConnectionGroup>("edge", sign).await
 }
 
 /// Waits until it is in CloudFront as `sign` has it.

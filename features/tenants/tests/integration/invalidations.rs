@@ -32,8 +32,7 @@ async fn sees(
     name: &str,
     sign: impl Sign<Invalidation>,
 ) -> Result<InvalidationStatus> {
-    let seen = site.until::<Invalidation>(name, sign).await?;
-    Ok(seen.status.unwrap_or_default())
+    site.until_status::<Invalidation>(name, sign).await
 }
 
 /// What CloudFront has of the tenant acme.

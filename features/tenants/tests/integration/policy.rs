@@ -351,8 +351,8 @@ fn a_404_for_policies_does_not_mean_that_there_are_none() -> Result<()> {
     tell(USUAL, async |site| {
         site.seeds_distribution("E2", &json!({}))?;
         allows(site, json!({})).await?;
-        let front = site.front().await?;
-        let behind = site.kubeconfig_behind(front)?;
+        let front = site.world.front().await?;
+        let behind = site.world.kubeconfig_behind(front)?;
         site.start_with(|options| options.kubeconfig = behind)
             .await?;
         let ready = site.makes("live", acme()).await?;

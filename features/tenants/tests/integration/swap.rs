@@ -197,7 +197,7 @@ fn a_record_that_leads_elsewhere_by_now_is_not_ours() -> Result<()> {
 fn while_the_other_operator_holds_its_lease_nothing_is_asked_of_aws() -> Result<()> {
     tell(USUAL, async |site| {
         before(site).await?;
-        site.bury().await?;
+        site.world.delete_leases().await?;
         let leases = Api::<Lease>::namespaced(site.client(), site.world.operator_namespace());
         let held = json!({
             "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",

@@ -21,32 +21,21 @@ pub(crate) mod zone;
 use std::cell::{Cell, RefCell};
 use std::ops::Deref;
 use std::path::PathBuf;
-use std::sync::LazyLock;
 use std::time::Duration;
 
 use api::tenants::{ConnectionGroup, DistributionTenant};
-use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::api::events::v1::Event;
 use kube::api::{Api, DeleteParams, ListParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use testkit::fault_proxy::{FaultProxy, Listen, Upstream};
+pub(crate) use testkit::stories::Plan;
+use testkit::stories::WorldPool;
 use testkit::{
-    Aws, Entry, Lanes, Operator, OperatorOptions, Result, Story, World, remove_custom_resources,
+    Aws, Entry, Operator, OperatorOptions, Result, Story, World, remove_custom_resources,
 };
-use tokio::runtime::Runtime;
 
 use calls::Call;
-
-/// What a story's world is like.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Plan {
-    /// Time runs this many times as fast, for the operator as for AWS.
-    pub(crate) pace: u32,
-    /// Flags of the operator.
-    pub(crate) args: &'static [&'static str],
-}
 
 /// A minute passes in a second, and tenants are compared with AWS twice a minute.
 pub(crate) const USUAL: Plan = Plan {
@@ -54,29 +43,22 @@ pub(crate) const USUAL: Plan = Plan {
     args: &["--tenants-sweep-interval=30s"],
 };
 
-/// Tells a story in a world that no other story uses meanwhile.
-///
-/// All stories run on one runtime: the connections of the worlds' clients belong to it.
-pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&Site) -> Result<()>) -> Result<()> {
-    static RUNTIME: LazyLock<Runtime> =
-        LazyLock::new(|| Runtime::new().expect("a runtime can be had"));
-    // Any world serves any plan: each story starts the operator anew.
-    static LANES: Lanes<(), &'static World> = Lanes::new(WORLDS, 1);
-    RUNTIME.block_on(async {
-        let world = LANES.borrow((), async || begun(plan).await).await?;
-        let site = Site::open(*world, plan).await?;
-        story(&site).await?;
-        site.close().await
-    })
-}
-
 /// How many worlds an executable has at once.
 const WORLDS: usize = 4;
 
-async fn begun(plan: Plan) -> Result<&'static World> {
-    let world = World::new().feature("tenants").time(plan.pace);
-    let world = plan.args.iter().fold(world, |world, arg| world.arg(*arg));
-    Ok(Box::leak(Box::new(world.start().await?)))
+/// Tells a story in a world that no other story uses meanwhile. Time in AWS runs at the plan's pace.
+pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&Site) -> Result<()>) -> Result<()> {
+    // Any world serves any plan: each story starts the operator anew.
+    static POOL: WorldPool<(), World> = WorldPool::new(WORLDS, 1);
+    POOL.run(
+        (),
+        || plan.world("tenants").start(),
+        async |world| {
+            let site = Site::open(world, plan).await?;
+            story(&site).await?;
+            site.close().await
+        },
+    )
 }
 
 /// Where a story happens. What a [`Story`] can do in its namespace, it can.
@@ -149,14 +131,12 @@ impl Site {
 
     /// The same with `change`d options.
     pub(crate) async fn start_with(&self, change: impl FnOnce(&mut OperatorOptions)) -> Result<()> {
-        let operator = self.world.operator();
-        operator.kill();
-        self.bury().await?;
+        self.world.operator().kill();
         // One that knows nothing of what was sent before may send it again.
         self.oracle(json!({"clusters": [self.cluster]}))?;
         self.runs_at(self.plan.pace)?;
         let usual = self.options();
-        let started = operator.restart(|options| {
+        let started = self.world.restart_operator(|options| {
             *options = usual;
             change(options);
         });
@@ -168,33 +148,11 @@ impl Site {
         let Plan { pace, args } = self.plan;
         let env = self.aws.env();
         OperatorOptions {
-            kubeconfig: self.kubeconfig(),
-            features: vec!["tenants".to_owned()],
-            lease_namespace: self.world.operator_namespace().to_owned(),
             time_factor: Some(pace),
             args: args.iter().map(|arg| (*arg).to_owned()).collect(),
             env: env.map(|(name, value)| (name.to_owned(), value)).into(),
-            ..OperatorOptions::default()
+            ..self.world.operator_options().clone()
         }
-    }
-
-    /// A proxy before the API server. It stays to the end, as the watches through it do.
-    pub(crate) async fn front(&self) -> Result<&'static FaultProxy> {
-        let plane = self.world.control_plane();
-        let upstream = Upstream {
-            url: plane.url(),
-            ca_pem: Some(plane.ca_pem().to_owned()),
-        };
-        let proxy = FaultProxy::start(upstream, Listen::Http).await?;
-        Ok(Box::leak(Box::new(proxy)))
-    }
-
-    /// A kubeconfig of the operator that leads through `proxy`.
-    pub(crate) fn kubeconfig_behind(&self, proxy: &FaultProxy) -> Result<PathBuf> {
-        let plane = self.world.control_plane();
-        let direct = std::fs::read_to_string(self.kubeconfig())?;
-        let text = direct.replace(&plane.url(), proxy.url());
-        self.writes_file("behind.kubeconfig", text)
     }
 
     /// One more replica of the operator.
@@ -208,32 +166,18 @@ impl Site {
         name: &str,
         change: impl FnOnce(&mut OperatorOptions),
     ) -> Result<Operator> {
-        let name = format!("{}-{name}", self.world.operator_namespace());
-        let scratch = self.world.control_plane().scratch();
-        let mut options = self.options();
-        change(&mut options);
-        Operator::start(&name, scratch, options).await
+        let usual = self.options();
+        let started = self.world.replica_with(name, |options| {
+            *options = usual;
+            change(options);
+        });
+        started.await
     }
 
     /// Lets the operator end as a pod does.
     pub(crate) async fn stop(&self) -> Result<()> {
         let ended = self.world.operator().terminate(Duration::from_secs(30));
         ended.await.map(drop)
-    }
-
-    /// Ends a dead operator's leadership at once, so that a story need not wait until it runs out.
-    pub(crate) async fn bury(&self) -> Result<()> {
-        let client = self.world.control_plane().admin();
-        let leases = Api::<Lease>::namespaced(client, self.world.operator_namespace());
-        let (how, all) = (DeleteParams::default(), ListParams::default());
-        leases.delete_collection(&how, &all).await?;
-        Ok(())
-    }
-
-    /// How the operator reaches the API server when nothing is between.
-    pub(crate) fn kubeconfig(&self) -> PathBuf {
-        let file = format!("{}-pontoon.kubeconfig", self.world.operator_namespace());
-        self.world.control_plane().scratch().path().join(file)
     }
 
     /// Writes a file under a name that no other story uses; its path.
@@ -278,18 +222,12 @@ impl Site {
 
     /// Nothing is written, in AWS or here, while all tenants are compared with AWS this often.
     pub(crate) async fn stays_quiet(&self, sweeps: usize) -> Result<()> {
-        // What the last write asked for is over after one more look.
-        let mut mark = self.world.mark();
-        self.sweeps(1).await?;
-        self.oracle(json!({"steady": true}))?;
-        // A slow machine needs a few more until its objects tell.
-        for _ in 0..5 {
-            if self.world.writes_since(mark).await?.is_empty() {
-                break;
-            }
-            mark = self.world.mark();
+        // What the last write asked for is over after one more look; on a slow machine, after a few.
+        let look = async || {
             self.sweeps(1).await?;
-        }
+            self.oracle(json!({"steady": true}))
+        };
+        let mark = self.world.settle(6, look, |_| true).await?;
         self.sweeps(sweeps).await?;
         self.oracle(json!({"steady": false}))?;
         let writes = self.world.writes_since(mark).await?;

@@ -4,16 +4,19 @@ use std::pin::pin;
 
 use api::tenants::{DistributionTenant, DistributionTenantStatus};
 use futures::TryStreamExt;
-use k8s_openapi::api::events::v1::Event;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::api::{
-    Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, WatchEvent, WatchParams,
-};
-use kube::{Resource, ResourceExt};
+use kube::ResourceExt;
+use kube::api::{Api, WatchEvent, WatchParams};
 use serde_json::{Value, json};
-use testkit::{Result, Sign, Story, eventually, is};
+use testkit::stories::{self, events, note};
+use testkit::{Result, Sign, Story, is};
 
 use super::Site;
+
+#[allow(unused_imports, reason = "each file uses its part")]
+pub(crate) use testkit::stories::{
+    change_object as change, condition_message as said, condition_state as word, declare, manifest,
+    merge,
+};
 
 /// The spec of a tenant of E1 with these domains.
 pub(crate) fn serving(domains: &[&str]) -> Value {
@@ -49,97 +52,10 @@ pub(crate) fn with(mut spec: Value, change: Value) -> Value {
     spec
 }
 
-/// As RFC 7386 says.
-pub(crate) fn merge(target: &mut Value, change: &Value) {
-    let (Value::Object(target), Value::Object(change)) = (&mut *target, change) else {
-        *target = change.clone();
-        return;
-    };
-    for (key, value) in change {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
-        }
-    }
-}
-
-/// A manifest of an object.
-pub(crate) fn manifest<K: Resource<DynamicType = ()>>(name: &str, spec: &Value) -> String {
-    let object = json!({
-        "apiVersion": K::api_version(&()), "kind": K::kind(&()),
-        "metadata": {"name": name}, "spec": spec,
-    });
-    format!("---\n{object}\n")
-}
-
-/// Declares an object. Declared again, it is edited to just this.
-pub(crate) async fn declare<K>(story: &Story, name: &str, spec: &Value) -> Result<()>
-where
-    K: Resource<DynamicType = ()>,
-{
-    story.apply(&manifest::<K>(name, spec)).await.map(drop)
-}
-
-/// Changes an object by a merge patch.
-pub(crate) async fn change<K>(story: &Story, name: &str, change: &Value) -> Result<()>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let kind = ApiResource::erase::<K>(&());
-    let api: Api<DynamicObject> = if story.name().is_empty() {
-        Api::all_with(story.client(), &kind)
-    } else {
-        Api::namespaced_with(story.client(), story.name(), &kind)
-    };
-    api.patch(name, &PatchParams::default(), &Patch::Merge(change))
-        .await?;
-    Ok(())
-}
-
-/// The events about the object `name`.
-pub(crate) async fn events(story: &Story, name: &str) -> Result<Vec<Event>> {
-    // Events about cluster-scoped objects lie in `default`.
-    let namespace = match story.name() {
-        "" => "default",
-        name => name,
-    };
-    let api = Api::<Event>::namespaced(story.client(), namespace);
-    let all = api.list(&ListParams::default()).await?.items;
-    let about = |event: &Event| {
-        let about = event.regarding.as_ref();
-        about.and_then(|about| about.name.as_deref()) == Some(name)
-    };
-    Ok(all.into_iter().filter(about).collect())
-}
-
-/// The reasons of the events about the object `name`.
-pub(crate) async fn event_reasons(story: &Story, name: &str) -> Result<Vec<String>> {
-    let events = events(story, name).await?.into_iter();
-    Ok(events.filter_map(|event| event.reason).collect())
-}
-
 /// Waits for an event of this reason about the object `name`; what it says.
 pub(crate) async fn event(story: &Story, name: &str, reason: &str) -> Result<String> {
-    eventually(&format!("event {reason} about {name}"), async || {
-        let mut events = events(story, name).await?.into_iter();
-        let found = events.find(|event| event.reason.as_deref() == Some(reason));
-        Ok(found.map(|event| event.note.unwrap_or_default()))
-    })
-    .await
-}
-
-/// The message of a condition.
-pub(crate) fn said(conditions: &[Condition], type_: &str) -> String {
-    let one = conditions.iter().find(|one| one.type_ == type_);
-    one.map(|one| one.message.clone()).unwrap_or_default()
-}
-
-/// A condition in short, such as `False/Deploying`.
-pub(crate) fn word(conditions: &[Condition], type_: &str) -> String {
-    let one = conditions.iter().find(|one| one.type_ == type_);
-    one.map(|one| format!("{}/{}", one.status, one.reason))
-        .unwrap_or_default()
+    let event = stories::event(story, name, reason).await?;
+    Ok(note(&event).to_owned())
 }
 
 /// What a condition said in the versions of a tenant, each time it said something else.
@@ -170,8 +86,7 @@ impl Site {
         name: &str,
         sign: impl Sign<DistributionTenant>,
     ) -> Result<DistributionTenantStatus> {
-        let seen = self.until::<DistributionTenant>(name, sign).await?;
-        Ok(seen.status.unwrap_or_default())
+        self.until_status::<DistributionTenant>(name, sign).await
     }
 
     /// Waits until a tenant is deployed as its spec has it.
@@ -233,7 +148,7 @@ impl Site {
     pub(crate) async fn notes(&self, name: &str, reason: &str) -> Result<Vec<String>> {
         let events = events(self, name).await?.into_iter();
         let events = events.filter(|event| event.reason.as_deref() == Some(reason));
-        Ok(events.map(|event| event.note.unwrap_or_default()).collect())
+        Ok(events.map(|event| note(&event).to_owned()).collect())
     }
 
     /// Every version that a tenant has had in this story.

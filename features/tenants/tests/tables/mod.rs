@@ -78,8 +78,7 @@ pub(crate) async fn reads(site: &Site, change: Value) -> Result<()> {
 
 /// Waits until the source says so; all that it says.
 pub(crate) async fn says(site: &Site, sign: impl Sign<TenantSource>) -> Result<TenantSourceStatus> {
-    let seen = site.until::<TenantSource>(SOURCE, sign).await?;
-    Ok(seen.status.unwrap_or_default())
+    site.until_status::<TenantSource>(SOURCE, sign).await
 }
 
 /// The tenants in a namespace, by name.

@@ -139,8 +139,9 @@ impl Leftover {
         leftover.over(ctx.connection(connection).as_ref(), own)
     }
 
-    /// A seed that could not be removed before its object has to go.
-    pub(crate) fn of_seed(seed: &VaultKVSecret, ctx: &Ctx) -> Self {
+    /// A seed that could not be removed before its object has to go, in the Vault that `connection` leads
+    /// to.
+    pub(crate) fn of_seed(seed: &VaultKVSecret, connection: Option<&VaultConnection>) -> Self {
         let path = &seed.spec.path;
         // A path that names nothing was never written to; its record says so to a person.
         let site = Site::of_seed(path).unwrap_or_else(|| {
@@ -149,14 +150,13 @@ impl Leftover {
                 path: path.clone(),
             })
         });
-        let connection = &seed.spec.connection_ref;
         let status = seed.status.clone().unwrap_or_default();
         let leftover = Self {
             seeded_version: seeded(&status),
             owner: status.sync.binding.and_then(|binding| binding.owner),
-            ..Self::at(site, seed, connection)
+            ..Self::at(site, seed, &seed.spec.connection_ref)
         };
-        leftover.over(ctx.connection(connection).as_ref(), None)
+        leftover.over(connection, None)
     }
 
     fn at<K: Resource<DynamicType = ()>>(site: Site, object: &K, connection: &str) -> Self {

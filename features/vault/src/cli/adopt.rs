@@ -2,21 +2,19 @@
 
 use api::vault::{VaultClusterPolicy, VaultClusterRole, VaultPolicy, VaultRole, names as words};
 use clap::ArgMatches;
-use engine::{Answer, Finding, Outcome};
+use engine::cli::flags::value;
+use engine::cli::{Answer, Failure, Finding, ObjectRef, Outcome, confirm};
 use kube::api::{Api, ApiResource, DynamicObject, Patch, PatchParams};
 use serde_json::json;
 
-use super::consent;
-use super::plan::outlook;
-use super::site::Site;
-use super::target::{self, Target};
-use super::{Failure, text};
+use super::plan::planned;
+use super::session::VaultSession;
 use crate::links::Dependent;
-use crate::sync::{Ahead, Outlook, Step, Stop};
+use crate::sync::{Ahead, Outlook, Step};
 
-pub(super) async fn adopt(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let target = Target::parse(text(args, "object").unwrap_or_default(), site.namespace())?;
-    let ahead = ahead(site, &target).await?;
+pub(super) async fn adopt(session: &VaultSession, args: &ArgMatches) -> Result<Answer, Failure> {
+    let target = session.target(args)?;
+    let ahead = ahead(session, &target).await?;
     let taken: Vec<_> = ahead
         .places
         .iter()
@@ -33,7 +31,7 @@ pub(super) async fn adopt(site: &Site, args: &ArgMatches) -> Result<Answer, Fail
     if taken.is_empty() {
         return Ok(done(&target, "nothing", "nobody else holds its name"));
     }
-    let (annotation, value) = wish(&target, &taken, text(args, "from"))?;
+    let (annotation, consent) = wish(&target, &taken, value(args, "from"))?;
     if annotation == words::ADOPT
         && let Some(refusal) = &ahead.adoption_refused
     {
@@ -47,43 +45,33 @@ pub(super) async fn adopt(site: &Site, args: &ArgMatches) -> Result<Answer, Fail
         };
         eprintln!("{}:\n{diff}", one.place);
     }
-    let named = format!("{} {}", target::name(target.kind), target.key);
-    let question = format!("Annotate {named} with {annotation}={value}?");
-    if !consent::agrees(args, &question)? {
-        return Err("nothing was done".into());
-    }
-    annotate(site, &target, annotation, &value).await?;
-    let why = format!("{annotation}={value}; the operator writes it at its next pass");
+    let question = format!("Annotate {target} with {annotation}={consent}?");
+    confirm(args, &question)?;
+    annotate(session, &target, annotation, &consent).await?;
+    let why = format!("{annotation}={consent}; the operator writes it at its next pass");
     Ok(done(&target, "annotated", &why))
 }
 
-async fn ahead(site: &Site, target: &Target) -> Result<Outlook, Failure> {
-    let object = target.object(site)?;
-    let ahead = match target.kind {
-        Dependent::Policy => outlook::<VaultPolicy>(site, target, object).await?.1,
-        Dependent::ClusterPolicy => outlook::<VaultClusterPolicy>(site, target, object).await?.1,
-        Dependent::Role => outlook::<VaultRole>(site, target, object).await?.1,
-        Dependent::ClusterRole => outlook::<VaultClusterRole>(site, target, object).await?.1,
+async fn ahead(session: &VaultSession, target: &ObjectRef<Dependent>) -> Result<Outlook, Failure> {
+    let object = target.object()?;
+    match target.id {
+        Dependent::Policy => planned::<VaultPolicy>(session, target, object).await,
+        Dependent::ClusterPolicy => planned::<VaultClusterPolicy>(session, target, object).await,
+        Dependent::Role => planned::<VaultRole>(session, target, object).await,
+        Dependent::ClusterRole => planned::<VaultClusterRole>(session, target, object).await,
         Dependent::Seed => {
-            return Err(
-                "a VaultKVSecret takes nothing over: what stands at its path is left alone".into(),
-            );
+            Err("a VaultKVSecret takes nothing over: what stands at its path is left alone".into())
         }
-    };
-    ahead.map_err(|stop| match stop {
-        Stop::Waiting { reason, .. } | Stop::Blocked { reason } => reason.message.into(),
-        Stop::Failed(error) => error.into(),
-        Stop::Again => "it changed meanwhile; ask again".into(),
-    })
+    }
 }
 
 /// The annotation that lets it happen, if what was asked for is what there is.
 fn wish(
-    target: &Target,
+    target: &ObjectRef<Dependent>,
     taken: &[(&Ahead, Option<String>)],
     from: Option<&str>,
 ) -> Result<(&'static str, String), Failure> {
-    let named = format!("{}/{}", target::name(target.kind), target.key);
+    let named = target.argument();
     let owners = taken
         .iter()
         .filter_map(|(one, owner)| Some((one, owner.as_ref()?)));
@@ -106,13 +94,13 @@ fn wish(
 }
 
 async fn annotate(
-    site: &Site,
-    target: &Target,
+    session: &VaultSession,
+    target: &ObjectRef<Dependent>,
     annotation: &str,
     value: &str,
 ) -> Result<(), Failure> {
-    site.allow_writes();
-    let kind = &site.ctx.caches.of(target.kind).key().kind;
+    session.cluster.allow_writes();
+    let kind = target.kind();
     let resource = ApiResource {
         group: kind.group.clone(),
         version: kind.version.clone(),
@@ -120,7 +108,7 @@ async fn annotate(
         kind: kind.kind.clone(),
         plural: kind.plural.clone(),
     };
-    let client = site.ctx.deck.client.clone();
+    let client = session.ctx.deck.client.clone();
     let api: Api<DynamicObject> = match &target.key.namespace {
         Some(namespace) => Api::namespaced_with(client, namespace, &resource),
         None => Api::all_with(client, &resource),
@@ -132,25 +120,11 @@ async fn annotate(
     Ok(())
 }
 
-fn done(target: &Target, what: &str, why: &str) -> Answer {
-    let (kind, key) = (target::name(target.kind), &target.key);
-    Answer {
-        columns: &["kind", "name", "done", "why"],
-        findings: vec![Finding {
-            name: format!("{kind}/{key}"),
-            cells: [kind, &key.to_string(), what, why]
-                .map(str::to_owned)
-                .into(),
-            full: json!({
-                "kind": kind,
-                "namespace": key.namespace.as_deref(),
-                "name": &*key.name,
-                "done": what,
-                "why": why,
-            }),
-        }],
-        outcome: Outcome::Holds,
-        documents: false,
-        remark: None,
-    }
+fn done(target: &ObjectRef<Dependent>, what: &str, why: &str) -> Answer {
+    let (kind, key) = (&*target.kind().kind, &target.key);
+    let cells = [kind, &key.to_string(), what, why].map(str::to_owned);
+    let full = json!({"done": what, "why": why});
+    let finding = Finding::about(kind, key, cells.into(), full);
+    let columns = &["kind", "name", "done", "why"];
+    Answer::table(columns, vec![finding], Outcome::Holds)
 }

@@ -1,6 +1,6 @@
 //! What must hold for a login, check by check, up to the first that fails.
 
-use engine::{Answer, Finding, Outcome};
+use engine::cli::{Answer, Finding, Outcome};
 use serde_json::json;
 
 /// How a check ended.
@@ -72,21 +72,13 @@ impl Checks {
             (None, 0) => "It can log in.".to_owned(),
             (None, _) => "Nothing that was checked keeps it from logging in.".to_owned(),
         };
-        let outcome = match failed {
-            Some(_) => Outcome::DoesNot,
-            None => Outcome::Holds,
-        };
+        let outcome = Outcome::of(failed.is_none());
         let findings = self.0.into_iter().map(|(what, state, said)| Finding {
             name: what.to_owned(),
             full: json!({"check": what, "state": state.word(), "finding": said}),
             cells: vec![what.to_owned(), state.word().to_owned(), said],
         });
-        Answer {
-            columns: &["check", "state", "finding"],
-            findings: findings.collect(),
-            outcome,
-            documents: false,
-            remark: Some(remark),
-        }
+        let columns = &["check", "state", "finding"];
+        Answer::table(columns, findings.collect(), outcome).with_remark(remark)
     }
 }

@@ -1,22 +1,21 @@
 //! `explain`: whether a service account can log in by a role, and what keeps it from that.
 
-use api::vault::{RoleFamily, RoleStatus, SplitRole, VaultClusterRole, VaultRole, conditions};
+use api::vault::{RoleFamily, RoleStatus, SplitRole, VaultClusterRole, VaultRole};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use clap::ArgMatches;
-use engine::Answer;
+use engine::cli::flags::value;
+use engine::cli::{Answer, Failure, ObjectRef, ReadyCondition};
 use jiff::Timestamp;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
-use kernel::{ObjectKey, find};
+use kernel::ObjectKey;
 use kube::api::{Api, PostParams};
 use serde_json::{Map, Value};
 use vault_client::{AuthMount, Client, Secret};
 
 use super::check::{Checks, Failed, Found, fails, unchecked};
-use super::site::{Site, pair};
-use super::target::{self, Target};
-use super::{Failure, text};
+use super::session::{VaultSession, pair};
 use crate::language::glob::Glob;
 use crate::links::Dependent;
 use crate::place::Place;
@@ -61,11 +60,8 @@ impl Role {
 
     /// What the object says of itself.
     fn ready(&self) -> String {
-        let ready = find(&self.status.sync.conditions, conditions::READY);
-        ready.map_or_else(
-            || "the operator has not looked at it yet; is it running?".to_owned(),
-            |ready| format!("{}: {}", ready.reason, ready.message),
-        )
+        let ready = ReadyCondition::new(&self.status.sync.conditions, None);
+        format!("{}: {}", ready.reason, ready.message)
     }
 
     /// The role in Vault for those of `namespace`: its own, else the one at the base name.
@@ -76,28 +72,27 @@ impl Role {
     }
 }
 
-pub(super) async fn explain(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let named = text(args, "object").unwrap_or_default();
-    let target = Target::parse(named, site.namespace())?;
-    if !matches!(target.kind, Dependent::Role | Dependent::ClusterRole) {
+pub(super) async fn explain(session: &VaultSession, args: &ArgMatches) -> Result<Answer, Failure> {
+    let target = session.target(args)?;
+    if !matches!(target.id, Dependent::Role | Dependent::ClusterRole) {
         return Err(format!(
             "nobody logs in by a {}; name a VaultRole (vr) or VaultClusterRole (vcr)",
-            target::name(target.kind)
+            target.kind().kind
         )
         .into());
     }
-    let account = pair(text(args, "sa").unwrap_or_default(), "--sa team-a/app")?;
+    let account = pair(value(args, "sa").unwrap_or_default(), "--sa team-a/app")?;
     let asked = Asked {
         subject: format!(
             "system:serviceaccount:{}:{}",
             account.namespace.as_deref().unwrap_or_default(),
             account.name
         ),
-        jwt: text(args, "jwt").map(jwt).transpose()?,
+        jwt: value(args, "jwt").map(jwt).transpose()?,
         account,
     };
     let mut checks = Checks::default();
-    examine(site, &target, &asked, &mut checks).await?.ok();
+    examine(session, &target, &asked, &mut checks).await?.ok();
     Ok(checks.answer())
 }
 
@@ -114,12 +109,12 @@ fn jwt(file: &str) -> Result<Jwt, Failure> {
     })
 }
 
-fn parsed(site: &Site, target: &Target) -> Result<Option<Role>, Failure> {
-    let Some(object) = target.find(site) else {
+fn parsed(target: &ObjectRef<Dependent>) -> Result<Option<Role>, Failure> {
+    let Some(object) = target.find() else {
         return Ok(None);
     };
-    let kind = &site.ctx.caches.of(target.kind).key().kind;
-    Ok(Some(if target.kind == Dependent::Role {
+    let kind = target.kind();
+    Ok(Some(if target.id == Dependent::Role {
         Role::of(&object.parse::<VaultRole>(kind)?)
     } else {
         Role::of(&object.parse::<VaultClusterRole>(kind)?)
@@ -128,12 +123,12 @@ fn parsed(site: &Site, target: &Target) -> Result<Option<Role>, Failure> {
 
 /// The outer error: it could not be told. The inner one: a check has failed.
 async fn examine(
-    site: &Site,
-    target: &Target,
+    session: &VaultSession,
+    target: &ObjectRef<Dependent>,
     asked: &Asked,
     checks: &mut Checks,
 ) -> Result<Result<(), Failed>, Failure> {
-    let role = parsed(site, target)?;
+    let role = parsed(target)?;
     let object = match &role {
         None => fails(target.missing()),
         Some(role) if role.records.is_empty() => fails(format!(
@@ -146,8 +141,8 @@ async fn examine(
         return Ok(Err(failed));
     }
     let role = role.expect("the check has failed without one");
-    let connection = site.connection(&role.connection)?;
-    let vault = site.vault(&role.connection).await?;
+    let connection = session.connection(&role.connection)?;
+    let vault = session.vault(&role.connection).await?;
     let vault = own_vault(&vault, &connection, role.vault_namespace.as_deref());
     let namespace = asked.account.namespace.as_deref().unwrap_or_default();
     let place = role.place(namespace);
@@ -158,9 +153,8 @@ async fn examine(
     let said = match &live {
         Some(_) => Ok(there.to_string()),
         None => fails(format!(
-            "{there} is not in Vault; see: pontoon vault plan {}/{}",
-            target::name(target.kind),
-            target.key
+            "{there} is not in Vault; see: pontoon vault plan {}",
+            target.argument()
         )),
     };
     if let Err(failed) = checks.add("role", said) {
@@ -169,12 +163,12 @@ async fn examine(
     let live = live.expect("the check has failed without it");
     let policies = policies(&vault, &role, &live).await?;
     let config = config(&vault, &mount, &live).await?;
-    let review = review(site, asked, &live).await;
+    let review = review(session, asked, &live).await;
     let rest = || {
         checks.add("split name", split(&role, place, namespace))?;
-        checks.add("pair", admitted(site, asked, &live))?;
+        checks.add("pair", admitted(session, asked, &live))?;
         checks.add("audience", audience(asked, &live))?;
-        checks.add("expiry", expiry(asked, site.ctx.now()))?;
+        checks.add("expiry", expiry(asked, session.ctx.now()))?;
         checks.add("mount config", config)?;
         checks.add("TokenReview", review)?;
         checks.add("policies", policies)
@@ -211,7 +205,7 @@ fn globs(patterns: &[String], name: &str) -> bool {
 }
 
 /// Whether the role in Vault admits the account.
-fn admitted(site: &Site, asked: &Asked, live: &Map<String, Value>) -> Found {
+fn admitted(session: &VaultSession, asked: &Asked, live: &Map<String, Value>) -> Found {
     if let Some(jwt) = &asked.jwt
         && jwt.claims.get("sub").and_then(Value::as_str) != Some(&asked.subject)
     {
@@ -222,12 +216,12 @@ fn admitted(site: &Site, asked: &Asked, live: &Map<String, Value>) -> Found {
         return fails(format!("the token is of {whose}, not of {}", asked.subject));
     }
     match payload::family(live) {
-        RoleFamily::Kubernetes => by_account(site, asked, live),
+        RoleFamily::Kubernetes => by_account(session, asked, live),
         RoleFamily::Jwt => by_claims(asked, live),
     }
 }
 
-fn by_account(site: &Site, asked: &Asked, live: &Map<String, Value>) -> Found {
+fn by_account(session: &VaultSession, asked: &Asked, live: &Map<String, Value>) -> Found {
     let namespace = asked.account.namespace.as_deref().unwrap_or_default();
     let names = texts(live.get("bound_service_account_names"));
     let namespaces = texts(live.get("bound_service_account_namespaces"));
@@ -244,7 +238,7 @@ fn by_account(site: &Site, asked: &Asked, live: &Map<String, Value>) -> Found {
     let selector = live.get("bound_service_account_namespace_selector");
     let selector = selector.and_then(Value::as_str).unwrap_or_default();
     match serde_json::from_str::<LabelSelector>(selector) {
-        Ok(selector) if selects(&selector, &site.ctx.labels(namespace)) => Ok(format!(
+        Ok(selector) if selects(&selector, &session.ctx.labels(namespace)) => Ok(format!(
             "{} is admitted by the labels of its namespace",
             asked.account
         )),
@@ -368,7 +362,7 @@ async fn config(
 }
 
 /// What the API server says of the token, asked as Vault asks.
-async fn review(site: &Site, asked: &Asked, live: &Map<String, Value>) -> Found {
+async fn review(session: &VaultSession, asked: &Asked, live: &Map<String, Value>) -> Found {
     if payload::family(live) == RoleFamily::Jwt {
         return Ok("Vault itself checks tokens at such a mount".to_owned());
     }
@@ -383,7 +377,7 @@ async fn review(site: &Site, asked: &Asked, live: &Map<String, Value>) -> Found 
         },
         ..TokenReview::default()
     };
-    let api = Api::<TokenReview>::all(site.kube());
+    let api = Api::<TokenReview>::all(session.cluster.client());
     let status = match api.create(&PostParams::default(), &review).await {
         Ok(review) => review.status.unwrap_or_default(),
         Err(error) => return unchecked(format!("the API server was not asked: {error}")),

@@ -1,21 +1,20 @@
 //! `export`: objects for what Vault has and no object declares.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use api::vault::{
     RoleFamily, VaultClusterPolicy, VaultClusterRole, VaultConnection, names as words,
 };
 use clap::ArgMatches;
-use engine::{Answer, Finding, Outcome};
+use engine::cli::flags::value;
+use engine::cli::{Answer, Failure, Finding, ObjectRef, as_applied};
 use kernel::ObjectKey;
 use serde_json::{Map, Value, json};
 use vault_client::Client;
 
-use super::file::stored;
-use super::plan::outlook;
-use super::site::{Site, listed};
-use super::target::Target;
-use super::{Failure, text};
+use super::plan::planned;
+use super::session::{VaultSession, listed};
 use crate::language::glob::Glob;
 use crate::language::policy::{Policy, expressible};
 use crate::language::text::{Rule, parse_header};
@@ -35,11 +34,11 @@ struct Exported {
     left_out: Vec<String>,
 }
 
-pub(super) async fn export(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let name = chosen(site, text(args, "connection"))?;
-    let connection = site.connection(&name)?;
-    let vault = site.vault(&name).await?;
-    let glob = |flag: &str| text(args, flag).map(Glob::new).transpose();
+pub(super) async fn export(session: &VaultSession, args: &ArgMatches) -> Result<Answer, Failure> {
+    let name = chosen(session, value(args, "connection"))?;
+    let connection = session.connection(&name)?;
+    let vault = session.vault(&name).await?;
+    let glob = |flag: &str| value(args, flag).map(Glob::new).transpose();
     let (policies, roles) = (glob("policies")?, glob("roles")?);
     // One of the two asked for alone is meant alone.
     let (wants_policies, wants_roles) = match (&policies, &roles) {
@@ -49,11 +48,11 @@ pub(super) async fn export(site: &Site, args: &ArgMatches) -> Result<Answer, Fai
     };
     let mut exported = Exported::default();
     if wants_policies {
-        export_policies(site, &name, &vault, policies.as_ref(), &mut exported).await?;
+        export_policies(session, &name, &vault, policies.as_ref(), &mut exported).await?;
     }
     if wants_roles {
         export_roles(
-            site,
+            session,
             &name,
             &connection,
             &vault,
@@ -66,20 +65,14 @@ pub(super) async fn export(site: &Site, args: &ArgMatches) -> Result<Answer, Fai
         findings, left_out, ..
     } = exported;
     let remark = (!left_out.is_empty()).then(|| format!("Left out: {}", left_out.join("; ")));
-    Ok(Answer {
-        columns: &["kind", "name", "vault name"],
-        findings,
-        outcome: Outcome::Holds,
-        documents: true,
-        remark,
-    })
+    Ok(Answer::manifests(&["kind", "name", "vault name"], findings).with_remark(remark))
 }
 
-fn chosen(site: &Site, named: Option<&str>) -> Result<String, Failure> {
+fn chosen(session: &VaultSession, named: Option<&str>) -> Result<String, Failure> {
     if let Some(name) = named {
         return Ok(name.to_owned());
     }
-    match &*site.connections() {
+    match &*session.connections() {
         [one] => Ok(one.clone()),
         all => Err(format!(
             "say which connection with --connection; there are: {}",
@@ -96,7 +89,7 @@ fn is_meant(name: &str, glob: Option<&Glob>) -> bool {
 }
 
 async fn export_policies(
-    site: &Site,
+    session: &VaultSession,
     connection: &str,
     vault: &Client,
     glob: Option<&Glob>,
@@ -125,14 +118,14 @@ async fn export_policies(
         }
         let kind = Dependent::ClusterPolicy;
         exported
-            .put::<VaultClusterPolicy>(site, kind, &name, spec)
+            .put::<VaultClusterPolicy>(session, kind, &name, spec)
             .await;
     }
     Ok(())
 }
 
 async fn export_roles(
-    site: &Site,
+    session: &VaultSession,
     name: &str,
     connection: &VaultConnection,
     vault: &Client,
@@ -154,7 +147,7 @@ async fn export_roles(
         let mut spec = common(name, &role);
         set(&mut spec, role_fields(at.family, &live));
         exported
-            .put::<VaultClusterRole>(site, Dependent::ClusterRole, &role, spec)
+            .put::<VaultClusterRole>(session, Dependent::ClusterRole, &role, spec)
             .await;
     }
     Ok(())
@@ -164,24 +157,25 @@ impl Exported {
     /// Adds an object, if the operator would find Vault to be just as it says.
     async fn put<K: Declared>(
         &mut self,
-        site: &Site,
-        kind: Dependent,
+        session: &VaultSession,
+        id: Dependent,
         vault_name: &str,
         spec: Value,
     ) {
         let name = self.name(vault_name);
-        let what = site.ctx.caches.of(kind).key().kind.clone();
+        let target = ObjectRef {
+            id,
+            cache: session.ctx.caches.of(id).clone(),
+            key: ObjectKey::cluster(&*name),
+        };
+        let what = target.kind().clone();
         let manifest = json!({
             "apiVersion": what.api_version(),
             "kind": what.kind,
             "metadata": {"name": name},
             "spec": spec,
         });
-        let target = Target {
-            kind,
-            key: ObjectKey::cluster(&*name),
-        };
-        if let Err(why) = is_empty_plan::<K>(site, &target, manifest.clone()).await {
+        if let Err(why) = is_empty_plan::<K>(session, &target, manifest.clone()).await {
             self.left_out
                 .push(format!("{} {vault_name}: {why}", what.kind));
             return;
@@ -208,19 +202,13 @@ impl Exported {
 }
 
 async fn is_empty_plan<K: Declared>(
-    site: &Site,
-    target: &Target,
+    session: &VaultSession,
+    target: &ObjectRef<Dependent>,
     manifest: Value,
 ) -> Result<(), Failure> {
-    let object = stored(site, target, manifest)?;
-    let (_, ahead) = outlook::<K>(site, target, object).await?;
-    let ahead = ahead.map_err(|stop| match stop {
-        kernel::Stop::Waiting { reason, .. } | kernel::Stop::Blocked { reason } => {
-            Failure::from(reason.message)
-        }
-        kernel::Stop::Failed(error) => error.into(),
-        kernel::Stop::Again => "it changed meanwhile".into(),
-    })?;
+    let live = target.find();
+    let object = as_applied(target.kind(), &target.key, manifest, live.as_deref())?;
+    let ahead = planned::<K>(session, target, Arc::new(object)).await?;
     for one in ahead.places {
         let adopts = matches!(
             one.step,

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use clap::ArgMatches;
-use engine::{Answer, Finding, Health, Outcome};
+use engine::Health;
+use engine::cli::flags::{is_set, value};
+use engine::cli::{Answer, Failure, Finding, Outcome, confirm};
 use futures::future::join_all;
 use kernel::ObjectKey;
 use serde_json::json;
 use vault_client::Client;
 
-use super::site::Site;
-use super::{Failure, consent, text};
+use super::session::VaultSession;
 use crate::discovery::{Orphan, search_behind};
 use crate::{cleanup, owner, place};
 
@@ -26,18 +27,18 @@ struct Found {
     orphan: Orphan,
 }
 
-pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let connections = match text(args, "connection") {
-        Some(name) => vec![site.connection(name).map(|_| name.to_owned())?],
-        None => site.connections(),
+pub(super) async fn orphans(session: &VaultSession, args: &ArgMatches) -> Result<Answer, Failure> {
+    let connections = match value(args, "connection") {
+        Some(name) => vec![session.connection(name).map(|_| name.to_owned())?],
+        None => session.connections(),
     };
-    read_records(site, &connections).await?;
+    read_records(session, &connections).await?;
     // What objects have behind any connection is nobody's orphan: each Vault says first which it is.
-    let all = site.connections();
-    join_all(all.iter().map(|one| site.vault(one))).await; // failures are told where they matter
+    let all = session.connections();
+    join_all(all.iter().map(|one| session.vault(one))).await; // failures are told where they matter
     let (mut found, mut findings) = (Vec::new(), Vec::new());
     for connection in connections {
-        match search(site, &connection).await {
+        match search(session, &connection).await {
             Ok(orphans) => found.extend(orphans),
             Err(error) => findings.push(unsearched(&connection, &*error)),
         }
@@ -47,14 +48,14 @@ pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Fa
     } else {
         Outcome::Unknown
     };
-    if !args.get_flag("delete") || found.is_empty() {
+    if !is_set(args, "delete") || found.is_empty() {
         if outcome == Outcome::Holds && !found.is_empty() {
             outcome = Outcome::DoesNot;
         }
         findings.extend(found.iter().map(|one| finding(one, "kept")));
         return Ok(answer(findings, outcome));
     }
-    if let Some(doubt) = site.doubt() {
+    if let Some(doubt) = session.doubt() {
         return Err(doubt.into());
     }
     for Found {
@@ -65,10 +66,8 @@ pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Fa
         eprintln!("{connection}: {} ({owner})", orphan.place);
     }
     let question = format!("Delete these {} from Vault?", found.len());
-    if !consent::agrees(args, &question)? {
-        return Err("nothing was done".into());
-    }
-    site.allow_writes();
+    confirm(args, &question)?;
+    session.cluster.allow_writes();
     for one in &found {
         let done = delete(one).await;
         if done.is_err() && outcome == Outcome::Holds {
@@ -82,11 +81,11 @@ pub(super) async fn orphans(site: &Site, args: &ArgMatches) -> Result<Answer, Fa
     Ok(answer(findings, outcome))
 }
 
-async fn search(site: &Site, connection: &str) -> Result<Vec<Found>, Failure> {
-    let vault = site.vault(connection).await?;
-    let at = site.connection(connection)?;
-    let cluster = site.ctx.header(&at, "", &ObjectKey::cluster("")).cluster;
-    let orphans = search_behind(connection, &vault, &site.ctx).await?;
+async fn search(session: &VaultSession, connection: &str) -> Result<Vec<Found>, Failure> {
+    let vault = session.vault(connection).await?;
+    let at = session.connection(connection)?;
+    let cluster = session.ctx.header(&at, "", &ObjectKey::cluster("")).cluster;
+    let orphans = search_behind(connection, &vault, &session.ctx).await?;
     let orphans = orphans.ok_or("the objects changed meanwhile; ask again")?;
     let found = orphans.into_iter().map(|orphan| Found {
         connection: connection.to_owned(),
@@ -108,21 +107,21 @@ fn unsearched(connection: &str, error: &dyn std::error::Error) -> Finding {
 }
 
 /// Records account for what they name, so all must be known first.
-async fn read_records(site: &Site, connections: &[String]) -> Result<(), Failure> {
+async fn read_records(session: &VaultSession, connections: &[String]) -> Result<(), Failure> {
     for connection in connections {
-        drop(cleanup::of_connection(&site.ctx, connection)); // starts the watch
+        drop(cleanup::of_connection(&session.ctx, connection)); // starts the watch
     }
     let read = || {
-        let mut watches = site.ctx.deck.hub.health().into_iter();
+        let mut watches = session.ctx.deck.hub.health().into_iter();
         watches.all(|(key, health)| key.kind.plural != "configmaps" || health == Health::Synced)
     };
-    let began = site.ctx.deck.clock.elapsed();
+    let began = session.ctx.deck.clock.elapsed();
     while !read() {
-        if site.ctx.deck.clock.elapsed().saturating_sub(began) > READING {
+        if session.ctx.deck.clock.elapsed().saturating_sub(began) > READING {
             return Err(format!(
                 "the cleanup records cannot be read; ask for the right to list and watch \
                  ConfigMaps in {}, or correct --operator-namespace",
-                site.ctx.deck.namespace
+                session.ctx.deck.namespace
             )
             .into());
         }
@@ -179,11 +178,6 @@ fn finding(one: &Found, state: &str) -> Finding {
 
 fn answer(findings: Vec<Finding>, outcome: Outcome) -> Answer {
     let remark = findings.is_empty().then(|| "There are none.".to_owned());
-    Answer {
-        columns: &["connection", "path", "owner", "state"],
-        findings,
-        outcome,
-        documents: false,
-        remark,
-    }
+    let columns = &["connection", "path", "owner", "state"];
+    Answer::table(columns, findings, outcome).with_remark(remark)
 }

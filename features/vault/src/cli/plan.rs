@@ -7,217 +7,137 @@ use api::vault::{
     reasons,
 };
 use clap::ArgMatches;
-use engine::{Answer, Finding, Outcome, Stored};
-use kernel::{ObjectKey, Reason};
-use serde_json::json;
+use engine::cli::{Failure, ObjectRef, Outcome, PlanRow, PlanTable};
+use engine::{Ended, Malformed, Stored};
+use kernel::Reason;
+use serde::Serialize;
 
-use super::site::Site;
-use super::target::{self, Target};
-use super::{Failure, file, text};
-use crate::kv;
+use super::session::VaultSession;
+use crate::kv::{self, Decision, Seeds};
 use crate::links::Dependent;
 use crate::sync::{self, Ahead, Cause, Declared, Outlook, Step, Stop};
-
-/// One line of a plan.
-pub(super) struct Line {
-    kind: &'static str,
-    key: ObjectKey,
-    place: String,
-    step: &'static str,
-    why: String,
-    diff: String,
-    outcome: Outcome,
-}
-
-pub(super) async fn plan(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let lines = lines(site, args).await?;
-    let count = objects(&lines);
-    let steps = lines.iter().filter(|line| line.step != NOTHING).count();
-    let remark = format!(
-        "{steps} {} for {count} {}; nothing was written.",
-        plural(steps, "step"),
-        plural(count, "object")
-    );
-    let cells = |line: &Line| vec![line.step.to_owned(), line.why.clone()];
-    Ok(answer(
-        lines,
-        &["kind", "name", "step", "why"],
-        cells,
-        remark,
-    ))
-}
-
-pub(super) async fn diff(site: &Site, args: &ArgMatches) -> Result<Answer, Failure> {
-    let mut lines = lines(site, args).await?;
-    let count = objects(&lines);
-    lines.retain(|line| line.step != NOTHING);
-    let remark = format!(
-        "{} of {count} {} differ; nothing was written.",
-        objects(&lines),
-        plural(count, "object")
-    );
-    let cells = |line: &Line| {
-        let said = if line.diff.is_empty() {
-            line.why.clone()
-        } else {
-            line.diff.clone()
-        };
-        vec![line.place.clone(), said]
-    };
-    Ok(answer(
-        lines,
-        &["kind", "name", "path", "difference"],
-        cells,
-        remark,
-    ))
-}
 
 /// The step where there is none.
 const NOTHING: &str = "-";
 
-fn plural(count: usize, word: &str) -> String {
-    if count == 1 {
-        word.to_owned()
-    } else {
-        format!("{word}s")
+/// One row of a plan.
+#[derive(Serialize)]
+pub(super) struct Row {
+    #[serde(rename = "vaultPath")]
+    path: String,
+    step: &'static str,
+    why: String,
+    diff: String,
+    #[serde(skip)]
+    outcome: Outcome,
+}
+
+impl PlanRow for Row {
+    const PLAN_COLUMNS: &'static [&'static str] = &["kind", "name", "step", "why"];
+    const DIFF_COLUMNS: &'static [&'static str] = &["kind", "name", "path", "difference"];
+
+    fn outcome(&self) -> Outcome {
+        self.outcome
+    }
+
+    fn plan_cells(&self) -> Vec<String> {
+        vec![self.step.to_owned(), self.why.clone()]
+    }
+
+    fn diff_cells(&self) -> Vec<String> {
+        let difference = if self.diff.is_empty() {
+            &self.why
+        } else {
+            &self.diff
+        };
+        vec![self.path.clone(), difference.clone()]
     }
 }
 
-fn objects(lines: &[Line]) -> usize {
-    let mut all: Vec<_> = lines.iter().map(|line| (line.kind, &line.key)).collect();
-    all.dedup();
-    all.len()
+/// The plan of all objects that `args` select.
+pub(super) async fn plan(
+    session: &VaultSession,
+    args: &ArgMatches,
+) -> Result<PlanTable<Row>, Failure> {
+    let mut plan = PlanTable::new(&session.cluster);
+    for (target, object) in session.kinds().select(&session.cluster.scope, args)? {
+        plan.add(&target, preview(session, &target, object).await);
+    }
+    Ok(plan)
 }
 
-fn answer(
-    lines: Vec<Line>,
-    columns: &'static [&'static str],
-    cells: impl Fn(&Line) -> Vec<String>,
-    remark: String,
-) -> Answer {
-    let any = |outcome| lines.iter().any(|line| line.outcome == outcome);
-    let outcome = if any(Outcome::Unknown) {
-        Outcome::Unknown
-    } else if any(Outcome::DoesNot) {
-        Outcome::DoesNot
-    } else {
-        Outcome::Holds
-    };
-    let finding = |line: &Line| {
-        let key = &line.key;
-        let mut all = vec![line.kind.to_owned(), key.to_string()];
-        all.extend(cells(line));
-        Finding {
-            name: format!("{}/{key}", line.kind),
-            cells: all,
-            full: json!({
-                "kind": line.kind,
-                "namespace": key.namespace.as_deref(),
-                "name": &*key.name,
-                "vaultPath": line.place,
-                "step": line.step,
-                "why": line.why,
-                "diff": line.diff,
-            }),
-        }
-    };
-    Answer {
-        columns,
-        findings: lines.iter().map(finding).collect(),
-        outcome,
-        documents: false,
-        remark: Some(remark),
+/// What the operator would do for one object.
+async fn preview(
+    session: &VaultSession,
+    target: &ObjectRef<Dependent>,
+    object: Arc<Stored>,
+) -> Vec<Row> {
+    match target.id {
+        Dependent::Policy => managed::<VaultPolicy>(session, target, object).await,
+        Dependent::ClusterPolicy => managed::<VaultClusterPolicy>(session, target, object).await,
+        Dependent::Role => managed::<VaultRole>(session, target, object).await,
+        Dependent::ClusterRole => managed::<VaultClusterRole>(session, target, object).await,
+        Dependent::Seed => vec![seed(session, target, object).await],
     }
 }
 
-async fn lines(site: &Site, args: &ArgMatches) -> Result<Vec<Line>, Failure> {
-    let chosen = match (text(args, "object"), text(args, "file")) {
-        (Some(named), _) => {
-            let target = Target::parse(named, site.namespace())?;
-            let object = target.object(site)?;
-            vec![(target, object)]
-        }
-        (None, Some(file)) => file::objects(site, file, site.namespace())?,
-        (None, None) => all(site, text(args, "namespace")),
-    };
-    let mut lines = Vec::new();
-    for (target, object) in chosen {
-        lines.extend(look(site, &target, object).await);
-    }
-    Ok(lines)
-}
-
-/// All objects, or those of one namespace, in the order of their kinds.
-fn all(site: &Site, namespace: Option<&str>) -> Vec<(Target, Arc<Stored>)> {
-    let of = |kind: Dependent| {
-        let mut objects = site.ctx.caches.of(kind).store().all();
-        objects.sort_by(|a, b| a.key().cmp(b.key()));
-        objects.into_iter().map(move |object| {
-            let key = object.key().clone();
-            (Target { kind, key }, object)
-        })
-    };
-    let wanted = |(target, _): &(Target, Arc<Stored>)| {
-        namespace.is_none_or(|name| target.key.namespace.as_deref() == Some(name))
-    };
-    Dependent::ALL
-        .into_iter()
-        .flat_map(of)
-        .filter(wanted)
-        .collect()
-}
-
-/// What is ahead of one object.
-async fn look(site: &Site, target: &Target, object: Arc<Stored>) -> Vec<Line> {
-    match target.kind {
-        Dependent::Policy => thing::<VaultPolicy>(site, target, object).await,
-        Dependent::ClusterPolicy => thing::<VaultClusterPolicy>(site, target, object).await,
-        Dependent::Role => thing::<VaultRole>(site, target, object).await,
-        Dependent::ClusterRole => thing::<VaultClusterRole>(site, target, object).await,
-        Dependent::Seed => vec![seed(site, target, object).await],
-    }
-}
-
-/// A line about `target` that names no place.
-fn line(target: &Target, step: &'static str, why: String, outcome: Outcome) -> Line {
-    Line {
-        kind: target::name(target.kind),
-        key: target.key.clone(),
-        place: String::new(),
+/// A row without a path.
+fn row(step: &'static str, why: impl Into<String>, outcome: Outcome) -> Row {
+    Row {
+        path: String::new(),
         step,
-        why,
+        why: why.into(),
         diff: String::new(),
         outcome,
     }
 }
 
-fn unreadable(target: &Target, error: impl std::fmt::Display) -> Line {
-    line(target, "?", error.to_string(), Outcome::Unknown)
+fn unreadable(error: impl std::fmt::Display) -> Row {
+    row("?", error.to_string(), Outcome::Unknown)
 }
 
 /// The operator's plan for a policy or a role.
-pub(super) async fn outlook<K: Declared>(
-    site: &Site,
-    target: &Target,
+pub(super) async fn planned<K: Declared>(
+    session: &VaultSession,
+    target: &ObjectRef<Dependent>,
     object: Arc<Stored>,
-) -> Result<(K, Result<Outlook, Stop>), Failure> {
-    let cache = site.ctx.caches.of(target.kind);
-    let parsed: K = object.parse(&cache.key().kind)?;
-    // A failure is what the pass will find, too.
-    Box::pin(site.vault(parsed.terms().connection)).await.ok();
-    let mut pass = site.ctx.deck.look(cache, object).await;
-    let outlook = Box::pin(sync::outlook(&parsed, &site.ctx, &mut pass)).await;
-    Ok((parsed, outlook))
+) -> Result<Outlook, Failure> {
+    let outlook = attempted::<K>(session, target, object).await?;
+    outlook.map_err(|stop| match stop {
+        Stop::Waiting { reason, .. } | Stop::Blocked { reason } => reason.message.into(),
+        Stop::Failed(error) => error.into(),
+        Stop::Again => "it changed meanwhile; ask again".into(),
+    })
 }
 
-async fn thing<K: Declared>(site: &Site, target: &Target, object: Arc<Stored>) -> Vec<Line> {
+/// The same, or where the pass would stop. An error is an object that does not fit its schema.
+async fn attempted<K: Declared>(
+    session: &VaultSession,
+    target: &ObjectRef<Dependent>,
+    object: Arc<Stored>,
+) -> Result<Result<Outlook, Stop>, Malformed> {
+    let cache = &target.cache;
+    let parsed: K = object.parse(&cache.key().kind)?;
+    // A failure is what the pass will find, too.
+    Box::pin(session.vault(parsed.terms().connection))
+        .await
+        .ok();
+    let mut pass = session.ctx.deck.look(cache, object).await;
+    Ok(Box::pin(sync::outlook(&parsed, &session.ctx, &mut pass)).await)
+}
+
+async fn managed<K: Declared>(
+    session: &VaultSession,
+    target: &ObjectRef<Dependent>,
+    object: Arc<Stored>,
+) -> Vec<Row> {
     if object.is_deleting() {
-        return going::<K>(site, target, &object);
+        return leaving::<K>(target, &object);
     }
-    let outlook = match outlook::<K>(site, target, object).await {
-        Ok((_, Ok(outlook))) => outlook,
-        Ok((_, Err(stop))) => return vec![stopped(target, stop)],
-        Err(error) => return vec![unreadable(target, error)],
+    let outlook = match attempted::<K>(session, target, object).await {
+        Ok(Ok(outlook)) => outlook,
+        Ok(Err(stop)) => return vec![stopped(stop)],
+        Err(error) => return vec![unreadable(error)],
     };
     let Outlook {
         places,
@@ -225,69 +145,63 @@ async fn thing<K: Declared>(site: &Site, target: &Target, object: Arc<Stored>) -
         lacks,
         adoption_refused: _,
     } = outlook;
-    let mut lines: Vec<_> = places.into_iter().map(|one| ahead(target, one)).collect();
-    lines.extend(left.into_iter().map(|place| Line {
-        place: place.to_string(),
-        ..line(
-            target,
+    let mut rows: Vec<_> = places.into_iter().map(|one| ahead(target, one)).collect();
+    rows.extend(left.into_iter().map(|path| Row {
+        path: path.to_string(),
+        ..row(
             "leave",
-            format!("{place} is its place no longer; deleted once nothing needs it"),
+            format!("{path} is its place no longer; deleted once nothing needs it"),
             Outcome::DoesNot,
         )
     }));
     if let Some(Reason { message, .. }) = lacks {
-        lines.push(line(target, NOTHING, message, Outcome::Holds));
+        rows.push(row(NOTHING, message, Outcome::Holds));
     }
-    lines
+    rows
 }
 
-/// What becomes of the places of an object that is being deleted.
-fn going<K: Declared>(site: &Site, target: &Target, object: &Stored) -> Vec<Line> {
-    let parsed: K = match object.parse(&site.ctx.caches.of(target.kind).key().kind) {
+/// What becomes of what Vault has of an object that is being deleted.
+fn leaving<K: Declared>(target: &ObjectRef<Dependent>, object: &Stored) -> Vec<Row> {
+    let parsed: K = match object.parse(target.kind()) {
         Ok(parsed) => parsed,
-        Err(error) => return vec![unreadable(target, error)],
+        Err(error) => return vec![unreadable(error)],
     };
-    let retained = parsed.terms().deletion == DeletionPolicy::Retain;
+    let (step, why, outcome) = if parsed.terms().deletion == DeletionPolicy::Retain {
+        (
+            NOTHING,
+            "the object goes, and this stays (Retain)",
+            Outcome::Holds,
+        )
+    } else {
+        ("delete", "the object is being deleted", Outcome::DoesNot)
+    };
     let records = K::records(&parsed.status()).into_iter();
-    let lines = records.map(|record| {
-        let (step, why, outcome) = if retained {
-            (
-                NOTHING,
-                "the object goes, and this stays (Retain)",
-                Outcome::Holds,
-            )
-        } else {
-            ("delete", "the object is being deleted", Outcome::DoesNot)
-        };
-        Line {
-            place: record.place.to_string(),
-            ..line(target, step, why.to_owned(), outcome)
-        }
+    let rows = records.map(|record| Row {
+        path: record.place.to_string(),
+        ..row(step, why, outcome)
     });
-    lines.collect()
+    rows.collect()
 }
 
-fn stopped(target: &Target, stop: Stop) -> Line {
+fn stopped(stop: Stop) -> Row {
     match stop {
         Stop::Blocked { reason } if reason.code == reasons::DISCOVERY_PENDING => {
-            line(target, NOTHING, reason.message, Outcome::Holds)
+            row(NOTHING, reason.message, Outcome::Holds)
         }
         Stop::Blocked { reason } if reason.code != reasons::CONNECTION_NOT_READY => {
             let why = format!("{}: {}", reason.code, reason.message);
-            line(target, "refuse", why, Outcome::DoesNot)
+            row("refuse", why, Outcome::DoesNot)
         }
-        Stop::Blocked { reason } | Stop::Waiting { reason, .. } => {
-            unreadable(target, reason.message)
-        }
-        Stop::Failed(error) => unreadable(target, error),
-        Stop::Again => unreadable(target, "it changed meanwhile; ask again"),
+        Stop::Blocked { reason } | Stop::Waiting { reason, .. } => unreadable(reason.message),
+        Stop::Failed(error) => unreadable(error),
+        Stop::Again => unreadable("it changed meanwhile; ask again"),
     }
 }
 
 /// A step for people.
-fn ahead(target: &Target, one: Ahead) -> Line {
+fn ahead(target: &ObjectRef<Dependent>, one: Ahead) -> Row {
     let Ahead { place, step, diff } = one;
-    let named = format!("{}/{}", target::name(target.kind), target.key);
+    let named = target.argument();
     let (step, why, outcome) = match step {
         Step::Keep { .. } => (NOTHING, String::new(), Outcome::Holds),
         Step::Leave => (NOTHING, "driftMode is ignore".to_owned(), Outcome::Holds),
@@ -323,36 +237,51 @@ fn ahead(target: &Target, one: Ahead) -> Line {
             Outcome::DoesNot,
         ),
     };
-    Line {
-        place: place.to_string(),
+    Row {
+        path: place.to_string(),
         diff,
-        ..line(target, step, why, outcome)
+        ..row(step, why, outcome)
     }
 }
 
-async fn seed(site: &Site, target: &Target, object: Arc<Stored>) -> Line {
+async fn seed(session: &VaultSession, target: &ObjectRef<Dependent>, object: Arc<Stored>) -> Row {
     if object.is_deleting() {
-        let why = "the object is being deleted; only what we seeded goes with it".to_owned();
-        return line(target, "delete", why, Outcome::DoesNot);
+        let why = "the object is being deleted; only what we seeded goes with it";
+        return row("delete", why, Outcome::DoesNot);
     }
-    let cache = site.ctx.caches.of(target.kind);
-    let parsed: VaultKVSecret = match object.parse(&cache.key().kind) {
+    let parsed: VaultKVSecret = match object.parse(target.kind()) {
         Ok(parsed) => parsed,
-        Err(error) => return unreadable(target, error),
+        Err(error) => return unreadable(error),
     };
-    Box::pin(site.vault(&parsed.spec.connection_ref)).await.ok();
-    let mut pass = site.ctx.deck.look(cache, object).await;
-    let outlook = match Box::pin(kv::outlook(&parsed, &site.ctx, &mut pass)).await {
-        Ok(outlook) => outlook,
-        Err(stop) => return stopped(target, stop),
+    Box::pin(session.vault(&parsed.spec.connection_ref))
+        .await
+        .ok();
+    let (seeds, clock) = (Seeds::new(session.ctx.clone()), &session.ctx.deck.clock);
+    let preview = Box::pin(engine::preview(&seeds, target.kind(), &object, clock)).await;
+    let (world, ended) = match preview {
+        Ok(preview) => preview,
+        Err(error) => return unreadable(error),
     };
-    let (step, outcome) = match (outlook.writes, outlook.wrong) {
-        (true, _) => ("write", Outcome::DoesNot),
-        (false, true) => ("refuse", Outcome::DoesNot),
-        (false, false) => (NOTHING, Outcome::Holds),
+    let Some(decision) = kv::decision(&world) else {
+        return match ended {
+            Ended::Stopped(engine::Stop::Blocked { reason }) => stopped(Stop::blocked(reason)),
+            Ended::Stopped(stop) => unreadable(&stop.reason().message),
+            Ended::Done { .. } | Ended::Announcing(_) | Ended::Previewed(_) => {
+                unreadable("nothing was decided")
+            }
+        };
     };
-    Line {
-        place: outlook.path,
-        ..line(target, step, outlook.said, outcome)
+    let (step, outcome) = match &decision {
+        Decision::Write { .. } | Decision::Claim { .. } => ("write", Outcome::DoesNot),
+        Decision::Refuse { .. } | Decision::Unreadable { .. } => ("refuse", Outcome::DoesNot),
+        Decision::Untouched { .. }
+        | Decision::Unconfirmed
+        | Decision::Absent
+        | Decision::Delete
+        | Decision::Left(_) => (NOTHING, Outcome::Holds),
+    };
+    Row {
+        path: parsed.spec.path,
+        ..row(step, decision.to_string(), outcome)
     }
 }

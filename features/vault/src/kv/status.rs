@@ -1,121 +1,213 @@
-//! What the object says of itself, from how its pass ended.
+//! Status, conditions and events of a seed, from world and outcome.
 
-use api::vault::{
-    Binding, Phase, SyncStatus, VaultKVSecret, VaultKVSecretStatus, conditions, reasons,
-};
-use engine::{Note, Pass};
+use api::vault::{Binding, Intent, Phase, VaultKVSecretStatus, conditions, names, reasons};
+use engine::{Ended, Note, Report, Stop, Truth};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
-use kernel::{Conditions, Progress, Reason, find, is_true};
+use kernel::{Reason, cap, is_true};
 
-use super::apply::Settled;
 use super::path::KvPath;
-use super::{KIND, gather};
-use crate::ctx::Ctx;
-use crate::sync::{Error, Stop, dry_run, is_silent, stamp, stopped};
+use super::plan::{self, Decision, Spared};
+use super::{SeedIntent, World, is_dry_run};
+use crate::owner;
+use crate::sync::{STUCK, STUCK_WORDS, dry_run_skipped};
 
-/// How far a pass came.
-#[derive(Default)]
-pub(super) struct Told {
-    pub(super) plan: Option<String>,
-    pub(super) settled: Option<Settled>,
-    /// The write that was announced did not happen: there is nothing to find out about it.
-    pub(super) refused: bool,
-}
-
-pub(super) async fn write(
-    seed: &VaultKVSecret,
-    ctx: &Ctx,
-    pass: &mut Pass,
-    told: &Told,
-    ended: Result<(), Stop>,
-) -> Result<Progress, Error> {
-    let before = gather::status(seed);
-    if pass.has_written() || is_silent(&ended) {
-        if let Some(closed) = without_refused_intent(&before, told.refused) {
-            pass.write_status(&closed).await?;
+/// | object  | ended             | record                              | Ready                          |
+/// |---------|-------------------|-------------------------------------|--------------------------------|
+/// | deleted |                   | [`deletion`]                        | [`deletion`]                   |
+/// | dry run | decided           | unchanged                           | unchanged; of a new one: False |
+/// | any     | announcing        | the intent                          | unchanged                      |
+/// | any     | done              | [`Settled`]                         | True                           |
+/// | any     | stopped, silently | a refused write ends its intent     | unchanged                      |
+/// | any     | stopped           | a refused write ends its intent     | False, the reason              |
+pub(super) fn status(world: &World, ended: &Ended<SeedIntent>) -> (VaultKVSecretStatus, Report) {
+    let object = &world.object;
+    let mut status = object.status.clone();
+    let decision = is_dry_run(object).then(|| plan::decision(world));
+    let report = match (ended, decision.flatten()) {
+        _ if object.is_deleting() => deletion(world, ended, &mut status),
+        (_, Some(decision)) => dry_run(world, &decision, &mut status),
+        (Ended::Announcing(intents), None) => {
+            announce(world, intents, &mut status);
+            Report::default()
         }
-        return ended.map_or_else(Stop::progress, |()| Ok(Progress::Again));
-    }
-    let now = ctx.now();
-    let mut after = before.clone();
-    let mut set = Conditions::new(&before.sync.conditions, seed.metadata.generation, now);
-    if told.plan.is_none() && is_true(&before.sync.conditions, conditions::DRY_RUN) {
-        let over = Reason::new(reasons::SUCCEEDED, "dry-run is over");
-        set.no(conditions::DRY_RUN, &over);
-    }
-    let failed = match (&told.plan, &ended) {
-        (Some(plan), _) => {
-            dry_run(&mut after.sync, &mut set, plan);
-            false
+        (Ended::Done { .. }, None) => succeeded(world, &mut status),
+        (Ended::Stopped(stop), None) if plan::is_silent(stop) => {
+            // While it is open, a later pass would take equal values of somebody else for ours.
+            if plan::is_refused(world) {
+                status.sync.intent = None;
+                status.sync.phase = Some(Phase::Pending);
+            }
+            Report::default()
         }
-        (None, Ok(())) => {
-            let settled = told.settled.as_ref().expect("what succeeded is settled");
-            succeeded(&mut after, seed, settled, &mut set, now);
-            false
-        }
-        (None, Err(stop)) => {
-            let failed = stopped(&mut after.sync, stop, &mut set, now, pass);
-            not_synced(stop, told.refused, &mut after, &mut set);
-            failed
-        }
+        (Ended::Stopped(stop), None) => stopped(world, stop, &mut status),
+        (Ended::Previewed(_), None) => Report::default(),
     };
-    after.sync.conditions = set.into_parts().0;
-    let wrote = matches!(told.settled, Some(Settled::Ours { owner: Some(_), .. }));
-    tell(&before.sync, &after.sync, wrote, pass);
-    let reason = find(&after.sync.conditions, conditions::READY).map(|ready| &*ready.reason);
-    let denied = reason == Some(reasons::TENANCY_DENIED);
-    ctx.metrics.tenancy(KIND, pass.key(), denied);
-    if failed || after != before {
-        stamp(&mut after.sync, now, true, pass);
-        pass.write_status(&after).await?;
+    (status, report)
+}
+
+/// Times and ids. Those of a comparison go only with a status that is synced.
+pub(super) fn stamp(status: &mut VaultKVSecretStatus, world: &World, ended: &Ended<SeedIntent>) {
+    let object = &world.object;
+    let is_synced = match ended {
+        Ended::Announcing(_) => return,
+        Ended::Stopped(stop) if !object.is_deleting() && plan::is_silent(stop) => return,
+        Ended::Stopped(_) => false,
+        Ended::Done { .. } if !is_dry_run(object) => true,
+        Ended::Done { .. } | Ended::Previewed(_) => is_true(&object.conditions, conditions::SYNCED),
+    };
+    let time = Some(now(world));
+    let sync = &mut status.sync;
+    sync.last_attempt_at.clone_from(&time);
+    sync.last_reconcile_id = Some(world.pass.id.clone());
+    if is_synced {
+        sync.last_synced_at.clone_from(&time);
+        sync.last_drift_check_at.clone_from(&time);
+        if let Some(binding) = &mut sync.binding {
+            binding.last_verified_at = time;
+        }
     }
-    ended.map_or_else(Stop::progress, |()| Ok(Progress::done()))
 }
 
-/// The status to write even when a pass reports nothing else: an intent that stayed open would let a
-/// later pass take equal values of somebody else for its own.
-fn without_refused_intent(
-    before: &VaultKVSecretStatus,
-    refused: bool,
-) -> Option<VaultKVSecretStatus> {
-    let is_open = refused && before.sync.intent.is_some();
-    is_open.then(|| {
-        let mut closed = before.clone();
-        closed.sync.intent = None;
-        closed.sync.phase = Some(Phase::Pending);
-        closed
-    })
+/// Whether the tenancy denies the seed; none where the pass has not come so far as to know.
+pub(super) fn is_tenancy_denied(world: &World, ended: &Ended<SeedIntent>) -> Option<bool> {
+    let is_denied = match ended {
+        Ended::Announcing(_) => None,
+        Ended::Stopped(stop) if plan::is_silent(stop) => None,
+        Ended::Stopped(stop) => Some(stop.reason().code == reasons::TENANCY_DENIED),
+        Ended::Done { .. } | Ended::Previewed(_) => Some(false),
+    };
+    is_denied.filter(|_| !world.object.is_deleting())
 }
 
-/// Records what stands at the path, and says whose it is.
-fn succeeded(
-    status: &mut VaultKVSecretStatus,
-    seed: &VaultKVSecret,
-    settled: &Settled,
-    set: &mut Conditions,
-    now: Timestamp,
-) {
-    let path = &seed.spec.path;
+/// The time to the second, as statuses keep it.
+fn now(world: &World) -> Time {
+    let second = world.now.as_second();
+    Time(Timestamp::from_second(second).expect("the second of a valid time is valid"))
+}
+
+fn announce(world: &World, intents: &[SeedIntent], status: &mut VaultKVSecretStatus) {
+    let Some(SeedIntent { path, kind }) = intents.first() else {
+        return; // only metadata is written
+    };
+    status.sync.phase = Some(Phase::Syncing);
+    status.sync.intent = Some(Intent {
+        vault_path: Some(path.clone()),
+        kind: Some(*kind),
+        canonical_hash: None,
+        at: Some(now(world)),
+    });
+}
+
+fn dry_run(world: &World, decision: &Decision, status: &mut VaultKVSecretStatus) -> Report {
+    let plan = format!("{}: {decision}", world.object.resource.spec.path);
+    let plan = Reason::new(reasons::DRY_RUN_SKIPPED, plan);
+    let report = Report::default().condition(conditions::DRY_RUN, true, plan);
+    match status.sync.phase {
+        None | Some(Phase::Pending) => {
+            status.sync.phase = Some(Phase::Pending);
+            report.condition(conditions::READY, false, dry_run_skipped())
+        }
+        Some(Phase::Syncing | Phase::Active | Phase::Conflict | Phase::Error | Phase::Deleting) => {
+            report
+        }
+    }
+}
+
+/// A report of a pass that was no dry run.
+fn after_dry_run(world: &World) -> Report {
+    let report = Report::default();
+    if is_true(&world.object.conditions, conditions::DRY_RUN) {
+        let over = Reason::new(reasons::SUCCEEDED, "dry-run is over");
+        return report.condition(conditions::DRY_RUN, false, over);
+    }
+    report
+}
+
+/// What stands at the path when all is done.
+enum Settled {
+    /// We wrote this version. The owner is as its marker says now, if that is not on record yet.
+    Ours { version: u64, owner: Option<String> },
+    /// It was there already, and is this owner's if it names one.
+    Theirs { owner: Option<String> },
+    /// Whether we wrote it cannot be determined.
+    Unconfirmed,
+}
+
+/// | written | decision                     | settled                              |
+/// |---------|------------------------------|--------------------------------------|
+/// | yes     |                              | ours, with today's marker            |
+/// | no      | claim                        | ours, with today's marker            |
+/// | no      | untouched, seeded, announced | ours, with today's marker            |
+/// | no      | untouched, seeded            | ours, as recorded                    |
+/// | no      | untouched                    | theirs                               |
+/// | no      | unconfirmed                  | unconfirmed                          |
+/// | no      | any other                    | – (a pass is not done with these)    |
+fn settled(world: &World) -> Option<Settled> {
+    let header = &world.facts.connection.as_ref().ok()?.header;
+    let today = || Some(owner::shown(&owner::marker(header)));
+    let situation = plan::situation_of(world)?;
+    match (world.observed.written, situation.decision()) {
+        (Some(version), _) | (None, Decision::Claim { version }) => Some(Settled::Ours {
+            version,
+            owner: today(),
+        }),
+        (
+            None,
+            Decision::Untouched {
+                seeded: Some(version),
+                ..
+            },
+        ) => Some(Settled::Ours {
+            version,
+            owner: situation.announced.and_then(|_| today()),
+        }),
+        (
+            None,
+            Decision::Untouched {
+                seeded: None,
+                owner,
+            },
+        ) => Some(Settled::Theirs { owner }),
+        (None, Decision::Unconfirmed) => Some(Settled::Unconfirmed),
+        (
+            None,
+            Decision::Refuse { .. }
+            | Decision::Write { .. }
+            | Decision::Unreadable { .. }
+            | Decision::Absent
+            | Decision::Delete
+            | Decision::Left(_),
+        ) => None,
+    }
+}
+
+/// Records what stands at the path, and reports whose it is.
+fn succeeded(world: &World, status: &mut VaultKVSecretStatus) -> Report {
+    let Some(settled) = settled(world) else {
+        return Report::default();
+    };
+    let spec = &world.object.resource.spec;
+    let path = &spec.path;
     let before = status.sync.binding.take().unwrap_or_default();
-    let same = before.vault_path.as_ref() == Some(path);
+    let is_same = before.vault_path.as_ref() == Some(path);
     let mut binding = Binding {
         vault_path: Some(path.clone()),
         vault_resource_name: KvPath::parse(path).map(|at| at.path),
-        bound_at: before.bound_at.filter(|_| same).or(Some(Time(now))),
+        bound_at: before.bound_at.filter(|_| is_same).or(Some(now(world))),
         binding_verified: Some(true),
-        connection: Some(seed.spec.connection_ref.clone()),
+        connection: Some(spec.connection_ref.clone()),
         ..before
     };
     status.vault_path = Some(path.clone());
-    let seeded = seeded(path, settled);
+    let (is_seeded, seeded) = seeded(path, &settled);
+    let has_written = matches!(settled, Settled::Ours { owner: Some(_), .. });
     let fine = match settled {
         Settled::Ours { version, owner } => {
             status.seeded = Some(true);
-            status.seeded_version = i64::try_from(*version).ok();
-            binding.owner = owner.clone().or(binding.owner);
+            status.seeded_version = i64::try_from(version).ok();
+            binding.owner = owner.or(binding.owner);
             status.sync.intent = None;
-            set.yes(conditions::SEEDED, &seeded);
             Reason::new(reasons::SUCCEEDED, format!("{path} is in Vault"))
         }
         Settled::Theirs { .. } => {
@@ -123,13 +215,10 @@ fn succeeded(
             status.seeded_version = None;
             binding.owner = None;
             status.sync.intent = None;
-            set.no(conditions::SEEDED, &seeded);
-            seeded
+            seeded.clone()
         }
-        Settled::Doubtful => {
-            set.unknown(conditions::SEEDED, &seeded); // the intent stays open until it is known
-            Reason::new(reasons::SUCCEEDED, seeded.message)
-        }
+        // The intent stays open until it can be determined.
+        Settled::Unconfirmed => Reason::new(reasons::SUCCEEDED, seeded.message.clone()),
     };
     let sync = &mut status.sync;
     sync.binding = Some(binding);
@@ -139,69 +228,169 @@ fn succeeded(
     sync.retry_count = None;
     sync.next_retry_at = None;
     let connected = Reason::new(reasons::DEPENDENCY_READY, "the connection is ready");
-    set.yes(conditions::READY, &fine)
-        .yes(conditions::SYNCED, &fine)
-        .yes(conditions::DEPENDENCY_READY, &connected)
-        .yes(conditions::CONNECTION_READY, &connected);
+    let note = Note::normal("Synced", fine.message.clone());
+    let report = after_dry_run(world)
+        .condition(conditions::SEEDED, is_seeded, seeded)
+        .condition(conditions::READY, true, fine.clone())
+        .condition(conditions::SYNCED, true, fine)
+        .condition(conditions::DEPENDENCY_READY, true, connected.clone())
+        .condition(conditions::CONNECTION_READY, true, connected);
+    if has_written {
+        report.event(note)
+    } else {
+        report.event_on_new_reason(conditions::READY, note)
+    }
 }
 
 /// Whether the seed is ours, for people.
-fn seeded(path: &str, settled: &Settled) -> Reason {
+fn seeded(path: &str, settled: &Settled) -> (Truth, Reason) {
     match settled {
-        Settled::Ours { version, .. } => Reason::new(
-            reasons::SUCCEEDED,
-            format!(
+        Settled::Ours { version, .. } => {
+            let message = format!(
                 "version {version} of {path} was written by us; later edits of data change nothing"
-            ),
-        ),
-        Settled::Theirs { owner: None } => Reason::new(
-            reasons::SUCCEEDED,
-            format!("{path} was there already; it is left untouched"),
-        ),
-        Settled::Theirs { owner: Some(owner) } => Reason::new(
-            reasons::SUCCEEDED,
-            format!("{path} was there already and belongs to {owner}; it is left untouched"),
-        ),
-        Settled::Doubtful => Reason::new(
-            reasons::SEED_UNCONFIRMED,
-            format!(
+            );
+            (Truth::True, Reason::new(reasons::SUCCEEDED, message))
+        }
+        Settled::Theirs { owner } => {
+            let owner = owner
+                .as_ref()
+                .map(|owner| format!(" and belongs to {owner}"));
+            let owner = owner.unwrap_or_default();
+            let message = format!("{path} was there already{owner}; it is left untouched");
+            (Truth::False, Reason::new(reasons::SUCCEEDED, message))
+        }
+        Settled::Unconfirmed => {
+            let message = format!(
                 "{path} is there, and whether we wrote it before a crash cannot be told; it is \
                  left untouched; let our token read it to find out"
-            ),
-        ),
+            );
+            (
+                Truth::Unknown,
+                Reason::new(reasons::SEED_UNCONFIRMED, message),
+            )
+        }
     }
 }
 
-/// What `stopped` leaves open: it tells what others recorded by a hash, and seeds have none.
-fn not_synced(stop: &Stop, refused: bool, status: &mut VaultKVSecretStatus, set: &mut Conditions) {
-    if refused {
-        status.sync.intent = None;
+/// Reports why the pass stopped.
+fn stopped(world: &World, stop: &Stop, status: &mut VaultKVSecretStatus) -> Report {
+    let reason = stop.reason();
+    let message = cap(&reason.message, names::MESSAGE_BYTES);
+    let lacks_connection = reason.code == reasons::CONNECTION_NOT_READY;
+    let sync = &mut status.sync;
+    sync.phase = Some(Phase::Error);
+    sync.message = Some(message.clone());
+    match stop {
+        Stop::Failed { .. } => {
+            sync.retry_count = Some(sync.retry_count.unwrap_or_default() + 1);
+            sync.next_retry_at = Some(Time(now(world).0 + world.pass.retry_in));
+        }
+        Stop::Waiting { .. } | Stop::Blocked { .. } => {
+            sync.retry_count = None;
+            sync.next_retry_at = None;
+        }
     }
-    let message = status.sync.message.clone().unwrap_or_default();
-    set.no(conditions::SYNCED, &Reason::new(reasons::FAILED, message));
-    if let Stop::Blocked { reason } = stop
-        && reason.code == reasons::SEED_TARGET_DELETED
-    {
-        set.no(conditions::SEEDED, reason);
+    if plan::is_refused(world) {
+        sync.intent = None; // a refusal is an answer
     }
+    let event = if lacks_connection {
+        "WaitingForDependency"
+    } else {
+        "SyncFailed"
+    };
+    let mut report = after_dry_run(world)
+        .condition(conditions::READY, false, reason.clone())
+        .condition(
+            conditions::SYNCED,
+            false,
+            Reason::new(reasons::FAILED, message),
+        )
+        .event_on_new_reason(
+            conditions::READY,
+            Note::warning(event, reason.message.clone()),
+        );
+    if lacks_connection {
+        let lacks = Reason::new(reasons::DEPENDENCY_NOT_READY, reason.message.clone());
+        report = report
+            .condition(conditions::DEPENDENCY_READY, false, lacks.clone())
+            .condition(conditions::CONNECTION_READY, false, lacks);
+    }
+    if reason.code == reasons::SEED_TARGET_DELETED {
+        report = report.condition(conditions::SEEDED, false, reason.clone());
+    }
+    report
 }
 
-/// Events tell of transitions, and of what was written.
-fn tell(before: &SyncStatus, after: &SyncStatus, wrote: bool, pass: &Pass) {
-    let ready = |sync: &SyncStatus| find(&sync.conditions, conditions::READY).cloned();
-    let Some(is) = ready(after) else { return };
-    let same = ready(before)
-        .is_some_and(|was| (was.status, was.reason) == (is.status.clone(), is.reason.clone()));
-    if same && !(wrote && is.status == "True") {
-        return;
+/// | ended             | status                                | event                                   |
+/// |-------------------|---------------------------------------|-----------------------------------------|
+/// | done              | unchanged, as the object goes         | what became of the seed: [`released`]   |
+/// | waiting           | since when, and for what; Ready=False | when it begins, and when it is stuck    |
+/// | waiting, silently | unchanged                             | –                                       |
+/// | any other         | unchanged                             | –                                       |
+fn deletion(world: &World, ended: &Ended<SeedIntent>, status: &mut VaultKVSecretStatus) -> Report {
+    let reason = match ended {
+        Ended::Done { .. } => return Report::default().event(released(world)),
+        Ended::Stopped(stop @ Stop::Waiting { reason, .. }) if !plan::is_silent(stop) => reason,
+        Ended::Stopped(_) | Ended::Announcing(_) | Ended::Previewed(_) => {
+            return Report::default();
+        }
+    };
+    let sync = &mut status.sync;
+    let is_new = sync.phase != Some(Phase::Deleting);
+    let is_stuck = plan::deleting_for(world) >= STUCK;
+    let connection = &world.object.resource.spec.connection_ref;
+    let mut message = format!(
+        "waits to be removed from Vault through VaultConnection {connection}: {}",
+        reason.message
+    );
+    if is_stuck {
+        message = format!("{message}; {STUCK_WORDS}");
     }
-    pass.event(match &*is.reason {
-        _ if is.status == "True" => Note::normal("Synced", is.message),
-        reasons::DRY_RUN_SKIPPED => return, // told by its condition
-        reasons::CONNECTION_NOT_READY => Note::warning("WaitingForDependency", is.message),
-        _ => Note::warning("SyncFailed", is.message),
-    });
+    sync.phase = Some(Phase::Deleting);
+    sync.deletion_started_at.get_or_insert(now(world));
+    sync.message = Some(cap(&message, names::MESSAGE_BYTES));
+    let deleting = Reason::new(reasons::DELETION_IN_PROGRESS, message.clone());
+    let mut report = Report::default()
+        .condition(conditions::DELETING, true, deleting)
+        .condition(conditions::READY, false, reason.clone());
+    if is_new {
+        let begins = "what it has in Vault is being removed";
+        report = report
+            .event(Note::normal("Deleting", begins))
+            .event(Note::warning("DeleteFailed", message.clone()));
+    }
+    if is_stuck {
+        let stuck = Note::warning("DeletionStuck", message);
+        report = report.event_on_new_message(conditions::DELETING, stuck);
+    }
+    report
 }
 
-#[cfg(test)]
-mod tests;
+/// What became of the seed in Vault.
+fn released(world: &World) -> Note {
+    let object = &world.object;
+    let path = &object.resource.spec.path;
+    let retained = |why: &str| {
+        let message = format!("what it has in Vault stays, as {why}");
+        Note::normal("Deleted", message)
+    };
+    let left = |why: &str| {
+        let message = format!("{path} was left in Vault: {why}");
+        Note::warning("ForeignSecretNotDeleted", message)
+    };
+    if world.observed.hand_over.is_some() {
+        let message =
+            format!("may be left in Vault for now and is removed when that can be done: {path}");
+        return Note::warning("DeleteRetryEnqueued", message);
+    }
+    match (plan::spared(world), plan::decision(world)) {
+        (Some(Spared::DryRun), _) => retained("dry-run is on"),
+        (Some(Spared::Retained), _) => retained("deletionPolicy says so"),
+        (Some(Spared::NeverWritten), _) if object.status.sync.binding.is_some() => {
+            left("it was not written by us")
+        }
+        (Some(Spared::NeverWritten), _) => Note::normal("Deleted", "it had nothing in Vault"),
+        (None, Some(Decision::Left(why))) => left(&why),
+        (None, Some(_) | None) => Note::normal("Deleted", "gone from Vault"),
+    }
+}

@@ -1,101 +1,1036 @@
-use api::vault::{names as words, reasons};
-use http::{Method, StatusCode};
+//! The tables of plan.rs, status.rs and io.rs, row by row.
+
+use std::time::Duration;
+
+use api::vault::{
+    DeletionPolicy, IntentKind, Phase, VaultKVSecret, VaultKVSecretStatus, conditions, names,
+    reasons,
+};
+use engine::{Ended, KindCore, Learned, Next, Object, ObjectWrite, PassFacts, Report, Stop, Truth};
+use jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kernel::{CallError, Class, ObjectKey, Reason};
 use rstest::rstest;
 use serde_json::{Value, json};
-use testkit::fault_proxy::{AnyMethod, Rule};
+use vault_client::Error;
 
-use super::*;
-use crate::fixture::Fixture;
+use super::plan::{self, Decision, Situation, Spared};
+use super::{
+    Compared, Connected, Engine, Facts, KIND, Live, Location, Memory, Observed, Read, SeedCore,
+    SeedIntent, SeedMetadata, SeedValues, Step, Values, World, compared_values, io, status,
+};
+use crate::cleanup::Leftover;
+use crate::language::text::{Header, Marker};
+use crate::owner::{self, Ownership};
+use crate::settings::Deadline;
+use crate::sync::Unavailable;
 
-const DATA: &str = "/v1/secret/data/*";
-const METADATA: &str = "/v1/secret/metadata/*";
+use Class::{
+    Conflict, Denied, Invalid, NotFound, Sealed, Stale, Throttled, Transient, Unreachable,
+};
+use IntentKind::{Correct, Create};
+use Live::{Absent, Current, Deleted};
+use Ownership::{Ours, Unmarked};
+use Values::{Different, Equal, Unreadable};
 
-/// A Vault that has no secret yet, and that answers this to a write.
-async fn answers(status: StatusCode, body: &'static str) -> Fixture {
-    let kv = r#"{"data": {"type": "kv", "options": {"version": "2"}}}"#;
-    let engine = Rule::on(Method::GET, "/v1/sys/internal/ui/mounts/secret");
-    let metadata = Rule::on(Method::GET, METADATA);
-    Fixture::new([
-        engine.status(StatusCode::OK, kv),
-        metadata.status(StatusCode::NOT_FOUND, r#"{"errors": []}"#),
-        Rule::on(Method::POST, DATA).status(status, body),
-    ])
-    .await
+const PATH: &str = "secret/data/team-a/seed";
+const OWNER: &str = "VaultKVSecret team-a/seed (auth-mount kubernetes)";
+const NEIGHBOUR: &str = "VaultKVSecret team-b/x (auth-mount kubernetes)";
+const NOW: i64 = 1_000;
+const RETRY: Duration = Duration::from_secs(30);
+const DEADLINE: Duration = Duration::from_secs(60);
+
+const ONE: Live = Current { version: 1 };
+const TWO: Live = Current { version: 2 };
+const DELETED: Live = Deleted { version: 1 };
+const DONE: Ended<SeedIntent> = Ended::Done { recheck: None };
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(second).unwrap()
+}
+
+pub(super) fn header() -> Header {
+    Header {
+        auth_mount: Some("kubernetes".to_owned()),
+        cluster: None,
+        resource: "team-a/seed".to_owned(),
+        kind: KIND.to_owned(),
+    }
+}
+
+/// What a usable connection without a tenancy means to the seed.
+pub(super) fn connected() -> Connected {
+    Connected {
+        header: header(),
+        denial: None,
+        question: 1,
+    }
+}
+
+/// A seed with this status, with the finalizer and a usable connection; nothing was read yet.
+fn world(status: Value) -> World {
+    let object = json!({
+        "metadata": {
+            "name": "seed", "namespace": "team-a", "uid": "u", "resourceVersion": "1",
+            "generation": 1, "finalizers": [names::FINALIZER],
+        },
+        "spec": {"connectionRef": "c", "path": PATH, "data": {"password": "initial"}},
+        "status": status,
+    });
+    let resource: VaultKVSecret = serde_json::from_value(object).unwrap();
+    let status = resource.status.clone().unwrap_or_default();
+    let leftover = Leftover::of_seed(&resource, None);
+    World {
+        object: Object {
+            key: ObjectKey::namespaced("team-a", "seed"),
+            metadata: resource.metadata.clone(),
+            conditions: status.sync.conditions.clone(),
+            status,
+            resource,
+            exists: true,
+        },
+        facts: Facts {
+            connection: Ok(connected()),
+            leftover: Some(leftover),
+            deletion_deadline: Deadline::After(DEADLINE),
+            error_interval: RETRY,
+        },
+        observed: Observed::default(),
+        memory: Memory::default(),
+        fresh_intents: Vec::new(),
+        now: at(NOW),
+        elapsed: Duration::ZERO,
+        pass: PassFacts {
+            id: "0000abcd".to_owned(),
+            random: 0.5,
+            retry_in: Duration::from_secs(300),
+            is_urgent: false,
+        },
+    }
 }
 
 /// The status of a seed whose write is announced.
-fn announced() -> Value {
-    json!({"intent": {"kind": "create", "vaultPath": "secret/data/team-a/seed"}})
+fn announced(kind: IntentKind) -> Value {
+    json!({"phase": "Syncing", "intent": {"kind": kind, "vaultPath": PATH}})
 }
 
-fn seed(generation: i64, status: Value) -> Value {
+/// The status of a seed that we wrote.
+fn seeded(version: u64) -> Value {
+    let time = "2026-11-15T20:38:51Z";
+    let synced = json!({"type": "Synced", "status": "True", "lastTransitionTime": time});
     json!({
-        "metadata": {
-            "name": "seed", "namespace": "team-a", "uid": "u", "resourceVersion": "1",
-            "generation": generation, "finalizers": [words::FINALIZER],
-        },
-        "spec": {"connectionRef": "c", "path": "secret/data/team-a/seed", "data": {"a": "b"}},
-        "status": status,
+        "phase": "Active", "vaultPath": PATH, "seeded": true, "seededVersion": version,
+        "binding": {"vaultPath": PATH, "owner": OWNER}, "conditions": [synced],
     })
 }
 
-async fn attempted(fixture: &Fixture, json: Value) -> (Result<(), Stop>, bool) {
-    let mut pass = fixture.pass(&fixture.ctx.caches.seeds, &json).await;
-    let seed: VaultKVSecret = serde_json::from_value(json).unwrap();
-    let mut told = Told::default();
-    let ended = attempt(&seed, &fixture.ctx, &mut pass, &mut told).await;
-    (ended, told.refused)
+fn marked(owner: &Ownership) -> Option<Marker> {
+    let resource = match owner {
+        Ours => "team-a/seed",
+        Ownership::Foreign(_) => "team-b/x",
+        Unmarked => return None,
+    };
+    let mut marker = owner::marker(&header());
+    marker.resource = Some(resource.to_owned());
+    Some(marker)
 }
 
-#[tokio::test]
-async fn what_vault_finds_invalid_is_not_asked_again_until_an_edit() {
-    let fixture = answers(StatusCode::BAD_REQUEST, r#"{"errors": ["no"]}"#).await;
-    let is_invalid = |ended: Result<(), Stop>| {
-        let Err(Stop::Blocked { reason }) = ended else {
-            panic!("{ended:?}");
-        };
-        assert_eq!(reason.code, reasons::VALIDATION_FAILED);
+/// The engine has versions, and the metadata show this.
+fn shown(live: Live, owner: Ownership, mut world: World) -> World {
+    let marker = marked(&owner);
+    world.observed.engine = Some(Engine::Versioned);
+    world.observed.found = Some(SeedMetadata { live, marker });
+    world
+}
+
+fn compared(values: Values, mut world: World) -> World {
+    world.observed.values = Some(values);
+    world
+}
+
+fn other_engine(mut world: World) -> World {
+    world.observed.engine = Some(Engine::Other("KV of version 1".to_owned()));
+    world
+}
+
+fn deleting(mut world: World) -> World {
+    world.object.metadata.deletion_timestamp = Some(Time(at(NOW)));
+    world
+}
+
+/// The deletion was asked for this long ago.
+fn deleting_for(seconds: i64, mut world: World) -> World {
+    world.object.metadata.deletion_timestamp = Some(Time(at(NOW - seconds)));
+    world
+}
+
+fn annotated(name: &str, mut world: World) -> World {
+    let annotations = world.object.metadata.annotations.get_or_insert_default();
+    annotations.insert(name.to_owned(), "true".to_owned());
+    world
+}
+
+fn dry(world: World) -> World {
+    annotated(names::DRY_RUN, world)
+}
+
+fn reseeding(mut world: World) -> World {
+    world.object.resource.spec.reseed_deleted = Some(true);
+    world
+}
+
+fn retained(mut world: World) -> World {
+    world.object.resource.spec.deletion_policy = DeletionPolicy::Retain;
+    world
+}
+
+fn without_finalizer(mut world: World) -> World {
+    world.object.metadata.finalizers = None;
+    world
+}
+
+fn behind(unavailable: Unavailable, mut world: World) -> World {
+    world.facts.connection = Err(unavailable);
+    world
+}
+
+fn denied(mut world: World) -> World {
+    let denial = Some("not your path".to_owned());
+    world.facts.connection = Ok(Connected {
+        denial,
+        ..connected()
+    });
+    world
+}
+
+fn at_path(path: &str, mut world: World) -> World {
+    path.clone_into(&mut world.object.resource.spec.path);
+    world
+}
+
+fn failed(error: CallError, mut world: World) -> World {
+    world.observed.error = Some(error);
+    world
+}
+
+fn error(class: Class) -> CallError {
+    CallError::new(class, "no")
+}
+
+fn lost(class: Class) -> CallError {
+    error(class).with_unknown_effect()
+}
+
+fn observed(change: impl FnOnce(&mut Observed), mut world: World) -> World {
+    change(&mut world.observed);
+    world
+}
+
+fn location() -> Location {
+    Location {
+        connection: "c".to_owned(),
+        path: super::KvPath::parse(PATH).unwrap(),
+    }
+}
+
+/// The write of this kind ended so.
+fn written(kind: IntentKind, outcome: Result<u64, CallError>, mut world: World) -> World {
+    let step = Step::Write {
+        at: location(),
+        cas: 0,
+        kind,
+        values: SeedValues::default(),
     };
-    let (ended, refused) = attempted(&fixture, seed(1, announced())).await;
-    is_invalid(ended);
-    assert!(refused);
+    SeedCore::default().learn(&mut world, Learned::Outcome { step, outcome });
+    world
+}
 
-    let calls = || fixture.vault.count(AnyMethod::any(), "/v1/*");
-    let before = calls();
-    let (ended, _) = attempted(&fixture, seed(1, json!({}))).await;
-    is_invalid(ended);
-    assert_eq!(calls(), before, "nothing is asked");
+/// What `next` wants, in words.
+fn wanted(world: &World) -> String {
+    match plan::next(world) {
+        Ok(Next::Calls { reads, steps }) => {
+            let reads = reads.iter().map(ToString::to_string);
+            let steps = steps.iter().map(ToString::to_string);
+            reads.chain(steps).collect::<Vec<_>>().join(", ")
+        }
+        Ok(Next::Done { .. }) => "done".to_owned(),
+        Err(Stop::Waiting { reason, after }) => {
+            format!("wait {} s: {}", after.as_secs(), reason.code)
+        }
+        Err(Stop::Blocked { reason }) => format!("blocked: {}", reason.code),
+        Err(Stop::Failed { reason, .. }) => format!("failed: {}", reason.code),
+    }
+}
 
-    let (ended, _) = attempted(&fixture, seed(2, announced())).await;
-    is_invalid(ended);
+const ENGINE: &str = "read what is mounted at secret";
+const METADATA: &str = "read the metadata of secret/data/team-a/seed";
+const VALUES: &str = "compare the values of secret/data/team-a/seed";
+const HEALTH: &str = "read the health of Vault behind c";
+const WRITE: &str = "write secret/data/team-a/seed after version 0";
+const MARK: &str = "mark version 1 of secret/data/team-a/seed";
+const DELETE: &str = "delete secret/data/team-a/seed";
+const RECORD: &str = "record secret/metadata/team-a/seed for a later deletion";
+
+fn new() -> World {
+    world(json!({}))
+}
+
+fn going() -> World {
+    deleting(world(seeded(1)))
+}
+
+#[rstest]
+#[case::spared(retained(going()), "done")]
+#[case::no_path(at_path("secret", new()), "blocked: ValidationFailed")]
+#[case::no_connection(behind(Unavailable::Missing, new()), "blocked: ConnectionNotReady")]
+#[case::connection_not_looked_at(behind(Unavailable::Starting, new()), "wait 30 s: ConnectionStarting")]
+#[case::connection_down(behind(Unavailable::Down { others_first: None }, new()), "blocked: ConnectionNotReady")]
+#[case::others_report_first(
+    behind(Unavailable::Down { others_first: Some(Duration::from_secs(2)) }, new()),
+    "wait 2 s: ConnectionStarting"
+)]
+#[case::not_permitted(denied(new()), "blocked: TenancyDenied")]
+#[case::not_permitted_any_more(denied(going()), METADATA)]
+#[case::a_call_failed(failed(error(Denied), new()), "failed: VaultPermissionDenied")]
+#[case::nothing_read(new(), ENGINE)]
+#[case::marked(observed(|all| all.is_marked = true, shown(Absent, Unmarked, world(announced(Create)))), "done")]
+#[case::deleted_in_vault(observed(|all| all.is_deleted = true, shown(ONE, Ours, going())), "done")]
+#[case::written(observed(|all| all.written = Some(1), shown(Absent, Unmarked, world(announced(Create)))), MARK)]
+#[case::write(shown(Absent, Unmarked, new()), WRITE)]
+#[case::claim(compared(Equal, shown(ONE, Unmarked, world(announced(Create)))), MARK)]
+#[case::delete(shown(ONE, Ours, going()), DELETE)]
+#[case::refuse(other_engine(new()), "blocked: ValidationFailed")]
+#[case::refuse_in_a_dry_run(dry(other_engine(new())), "done")]
+#[case::unreadable(shown(DELETED, Ours, new()), "blocked: SeedTargetDeleted")]
+#[case::unreadable_in_a_dry_run(dry(shown(DELETED, Ours, new())), "done")]
+#[case::untouched(shown(ONE, Unmarked, new()), "done")]
+#[case::unconfirmed(compared(Unreadable, shown(ONE, Unmarked, world(announced(Create)))), "done")]
+#[case::absent(shown(Absent, Unmarked, going()), "done")]
+#[case::left(shown(TWO, Ours, going()), "done")]
+#[rustfmt::skip]
+fn what_is_next(#[case] world: World, #[case] expected: &str) {
+    assert_eq!(wanted(&world), expected);
+}
+
+#[rstest]
+#[case::not_deleted(new(), None)]
+#[case::dry_run(dry(going()), Some(Spared::DryRun))]
+#[case::retained(retained(going()), Some(Spared::Retained))]
+#[case::never_written(deleting(new()), Some(Spared::NeverWritten))]
+#[case::seeded(going(), None)]
+#[case::announced(deleting(world(announced(Create))), None)]
+fn vault_is_spared(#[case] world: World, #[case] expected: Option<Spared>) {
+    assert_eq!(plan::spared(&world), expected);
+}
+
+#[rstest]
+#[case::other_engine(other_engine(new()), None)]
+#[case::not_synced_before(new(), Some(ENGINE))]
+#[case::synced_before(world(seeded(1)), Some(METADATA))]
+#[case::engine_is_known(observed(|all| all.engine = Some(Engine::Versioned), new()), Some(METADATA))]
+#[case::nothing_desired(going(), Some(METADATA))]
+#[case::missing_since(
+    observed(|all| all.engine = None, shown(Absent, Unmarked, world(seeded(1)))),
+    Some(ENGINE)
+)]
+#[case::missing_and_not_desired(
+    observed(|all| all.engine = None, shown(Absent, Unmarked, going())),
+    None
+)]
+#[case::in_doubt(shown(ONE, Unmarked, world(announced(Create))), Some(VALUES))]
+#[case::known(shown(ONE, Ours, world(seeded(1))), None)]
+fn what_is_read_first(#[case] world: World, #[case] expected: Option<&str>) {
+    assert_eq!(plan::decision(&world).is_none(), expected.is_some());
+    if let Some(read) = expected {
+        assert_eq!(wanted(&world), read);
+    }
+}
+
+#[rstest]
+#[case::as_shown(Some((1, true)), ONE, Equal)]
+#[case::others(Some((1, false)), ONE, Different)]
+#[case::of_a_later_version(Some((2, true)), ONE, Different)]
+#[case::gone(None, ONE, Unreadable)]
+fn values_count_only_for_the_version_shown(
+    #[case] compared: Option<(u64, bool)>,
+    #[case] live: Live,
+    #[case] expected: Values,
+) {
+    let compared = compared.map(|(version, is_equal)| Compared { version, is_equal });
+    let found = SeedMetadata { live, marker: None };
+    assert_eq!(compared_values(compared, Some(&found)), expected);
+}
+
+#[test]
+fn values_that_may_not_be_read_are_unreadable() {
+    let mut world = shown(ONE, Unmarked, world(announced(Create)));
+    let read = Read::Values {
+        at: location(),
+        expected: SeedValues::default(),
+    };
+    let learned = Learned::Answer {
+        read,
+        began: at(NOW),
+        answer: Err(error(Denied)),
+    };
+    SeedCore::default().learn(&mut world, learned);
+    assert_eq!(plan::decision(&world), Some(Decision::Unconfirmed));
+}
+
+#[rstest]
+#[case::no_answer(lost(Transient), None, HEALTH)]
+#[case::no_answer_from_a_vault_that_is_away(lost(Transient), Some(true), "blocked: ConnectionNotReady")]
+#[case::no_answer_from_a_vault_that_is_well(lost(Transient), Some(false), "failed: Failed")]
+#[case::lost_on_the_way(lost(Unreachable), None, HEALTH)]
+#[case::not_sent(error(Unreachable), None, "wait 10 s: ConnectionNotReady")]
+#[case::throttled(error(Throttled), None, "failed: Throttled")]
+#[case::throttled_for_a_while(error(Throttled).retry_after(Duration::from_secs(7)), None, "wait 7 s: Throttled")]
+#[case::deposed(error(Class::Deposed), None, "failed: Failed")]
+#[case::sealed(error(Sealed), None, "wait 10 s: ConnectionNotReady")]
+#[case::denied(error(Denied), None, "failed: VaultPermissionDenied")]
+#[case::invalid(error(Invalid), None, "blocked: ValidationFailed")]
+#[case::behind(error(Stale), None, "failed: Failed")]
+#[rustfmt::skip]
+fn what_a_failed_call_means(
+    #[case] error: CallError,
+    #[case] is_away: Option<bool>,
+    #[case] expected: &str,
+) {
+    let world = observed(|all| all.is_away = is_away, failed(error, new()));
+    assert_eq!(wanted(&world), expected);
+}
+
+#[rstest]
+#[case::limited(Stop::waiting(Reason::new("Throttled", ""), RETRY), true)]
+#[case::connection_not_looked_at(Stop::waiting(Reason::new("ConnectionStarting", ""), RETRY), true)]
+#[case::sealed(Stop::waiting(Reason::new(reasons::CONNECTION_NOT_READY, ""), RETRY), false)]
+#[case::blocked(Stop::blocked(Reason::new(reasons::VALIDATION_FAILED, "")), false)]
+#[case::deposed(Stop::Failed { reason: Reason::new(reasons::FAILED, ""), class: Class::Deposed }, true)]
+#[case::failed(Stop::Failed { reason: Reason::new(reasons::FAILED, ""), class: Transient }, false)]
+#[rustfmt::skip]
+fn what_passes_by_itself_is_not_reported(#[case] stop: Stop, #[case] expected: bool) {
+    assert_eq!(plan::is_silent(&stop), expected);
+}
+
+/// A deletion over a sealed Vault that was asked for this long ago.
+fn stuck(seconds: i64) -> World {
+    failed(error(Sealed), deleting_for(seconds, world(seeded(1))))
+}
+
+#[rstest]
+#[case::ahead(stuck(10), "wait 30 s: ConnectionNotReady")]
+#[case::near(stuck(50), "wait 10 s: ConnectionNotReady")]
+#[case::over(stuck(60), RECORD)]
+#[case::recorded(observed(|all| all.hand_over = Some(Ok(())), stuck(60)), "done")]
+#[case::not_recorded(observed(|all| all.hand_over = Some(Err(error(Stale))), stuck(60)), "failed: Failed")]
+#[case::deposed(failed(error(Class::Deposed), stuck(60)), "failed: Failed")]
+#[case::throttled(failed(error(Throttled).retry_after(Duration::from_secs(7)), stuck(10)), "wait 7 s: Throttled")]
+#[rustfmt::skip]
+fn a_deletion_waits_until_its_deadline(#[case] world: World, #[case] expected: &str) {
+    assert_eq!(wanted(&world), expected);
+}
+
+#[test]
+fn a_deletion_without_a_deadline_waits_for_ever() {
+    let mut world = stuck(100_000);
+    world.facts.deletion_deadline = Deadline::Never;
+    assert_eq!(wanted(&world), "wait 30 s: ConnectionNotReady");
+}
+
+const OBSOLETE: &str = names::RESTORE_MANAGED_MARKERS;
+
+#[rstest]
+#[case::not_decided(without_finalizer(new()), None)]
+#[case::nothing_desired(annotated(OBSOLETE, shown(ONE, Ours, going())), None)]
+#[case::obsolete_annotation(
+    annotated(OBSOLETE, shown(Absent, Unmarked, new())),
+    Some(ObjectWrite::RemoveAnnotation(OBSOLETE))
+)]
+#[case::no_finalizer_and_no_step(
+    without_finalizer(shown(ONE, Unmarked, new())),
+    Some(ObjectWrite::AddFinalizer(names::FINALIZER))
+)]
+#[case::no_finalizer_and_refused(
+    without_finalizer(other_engine(new())),
+    Some(ObjectWrite::AddFinalizer(names::FINALIZER))
+)]
+#[case::no_finalizer_and_a_step(without_finalizer(shown(Absent, Unmarked, new())), None)]
+#[case::finalizer(shown(ONE, Unmarked, new()), None)]
+fn what_metadata_needs_first(#[case] world: World, #[case] expected: Option<ObjectWrite<'static>>) {
+    assert_eq!(plan::metadata(&world), expected);
+}
+
+fn neighbour() -> Ownership {
+    Ownership::Foreign(NEIGHBOUR.to_owned())
+}
+
+fn situation(
+    live: Live,
+    owner: Ownership,
+    announced: Option<IntentKind>,
+    recorded: Option<u64>,
+    values: Option<Values>,
+) -> Situation {
+    Situation {
+        is_desired: true,
+        live,
+        owner,
+        announced,
+        recorded,
+        values,
+        reseed: false,
+    }
+}
+
+fn untouched(seeded: Option<u64>) -> Decision {
+    Decision::Untouched {
+        seeded,
+        owner: None,
+    }
+}
+
+fn write(cas: u64, kind: IntentKind) -> Decision {
+    Decision::Write { cas, kind }
+}
+
+fn claim(version: u64) -> Decision {
+    Decision::Claim { version }
+}
+
+const NOBODYS: Decision = Decision::Unreadable { owner: None };
+
+#[rstest] //                                       at the path  marker    announced      recorded values            decision
+#[case::what_is_missing_is_written(                Absent,      Unmarked, None,          None,    None,             write(0, Create))]
+#[case::an_announced_write_that_never_came_is_made(Absent,      Unmarked, Some(Create),  None,    None,             write(0, Create))]
+#[case::what_was_removed_altogether_is_written(    Absent,      Unmarked, None,          Some(1), None,             write(0, Create))]
+#[case::what_is_there_is_left(                     ONE,         Unmarked, None,          None,    None,             untouched(None))]
+#[case::even_if_it_carries_our_marker(             ONE,         Ours,     None,          None,    None,             untouched(None))]
+#[case::ours_stays_ours(                           ONE,         Ours,     None,          Some(1), None,             untouched(Some(1)))]
+#[case::also_when_users_have_changed_it(           TWO,         Ours,     None,          Some(1), None,             untouched(Some(1)))]
+#[case::a_lost_answer_is_found(                    ONE,         Unmarked, Some(Create),  None,    Some(Equal),      claim(1))]
+#[case::another_was_faster(                        ONE,         Unmarked, Some(Create),  None,    Some(Different),  untouched(None))]
+#[case::nobody_can_tell(                           ONE,         Unmarked, Some(Create),  None,    Some(Unreadable), Decision::Unconfirmed)]
+#[case::a_later_version_is_not_what_was_announced( TWO,         Unmarked, Some(Create),  None,    None,             untouched(None))]
+#[case::our_marker_tells_what_the_record_does_not( ONE,         Ours,     Some(Create),  None,    None,             untouched(Some(1)))]
+#[case::also_when_users_changed_it_since(          TWO,         Ours,     Some(Create),  None,    None,             untouched(Some(1)))]
+#[case::what_was_ours_before_is_no_longer(         ONE,         Unmarked, Some(Create),  Some(5), Some(Different),  untouched(None))]
+#[case::deleted_is_told(                           DELETED,     Ours,     None,          Some(1), None,             NOBODYS)]
+#[case::whosever_it_was(                           DELETED,     Unmarked, None,          None,    None,             NOBODYS)]
+#[case::a_lost_reseed_is_found(                    TWO,         Ours,     Some(Correct), Some(1), Some(Equal),      claim(2))]
+#[case::another_wrote_instead_of_the_reseed(       TWO,         Ours,     Some(Correct), Some(1), Some(Different),  untouched(Some(1)))]
+#[case::nobody_can_tell_who_wrote_again(           TWO,         Ours,     Some(Correct), Some(1), Some(Unreadable), Decision::Unconfirmed)]
+#[case::undeleted_before_the_reseed(               ONE,         Ours,     Some(Correct), Some(1), None,             untouched(Some(1)))]
+#[rustfmt::skip]
+fn rule(
+    #[case] live: Live,
+    #[case] owner: Ownership,
+    #[case] announced: Option<IntentKind>,
+    #[case] recorded: Option<u64>,
+    #[case] values: Option<Values>,
+    #[case] decision: Decision,
+) {
+    let situation = situation(live, owner, announced, recorded, values);
+    assert_eq!(situation.is_in_doubt(), values.is_some(), "values are read in doubt, and only then");
+    assert_eq!(situation.decision(), decision);
+}
+
+#[rstest]
+#[case::of_ours(Ours, Some(1))]
+#[case::of_nobodys(Unmarked, None)]
+fn what_was_deleted_is_written_again_if_the_spec_says_so(
+    #[case] owner: Ownership,
+    #[case] recorded: Option<u64>,
+) {
+    let again = |live| {
+        let situation = Situation {
+            reseed: true,
+            ..situation(live, owner.clone(), None, recorded, None)
+        };
+        situation.decision()
+    };
+    assert_eq!(again(Deleted { version: 3 }), write(3, Correct));
+    assert_eq!(again(Deleted { version: 0 }), write(0, Correct));
+    assert_eq!(again(TWO), untouched(recorded));
+}
+
+#[rstest]
+#[case::current(ONE)]
+#[case::deleted(DELETED)]
+fn what_is_anothers_is_left_whatever_was_announced(
+    #[case] live: Live,
+    #[values(None, Some(Create), Some(Correct))] announced: Option<IntentKind>,
+    #[values(true, false)] is_desired: bool,
+) {
+    let owner = Some(NEIGHBOUR.to_owned());
+    let expected = match (is_desired, &live) {
+        (false, _) => Decision::Left(format!("it belongs to {NEIGHBOUR}")),
+        (true, Deleted { .. }) => Decision::Unreadable { owner },
+        (true, _) => Decision::Untouched {
+            seeded: None,
+            owner,
+        },
+    };
+    let situation = Situation {
+        is_desired,
+        reseed: true,
+        ..situation(live, neighbour(), announced, None, None)
+    };
+    assert!(!situation.is_in_doubt());
+    assert_eq!(situation.decision(), expected);
+}
+
+#[rstest]
+#[case::desired(true, Decision::Refuse { engine: "of type pki".to_owned() })]
+#[case::not_desired(false, Decision::Left("its mount is of type pki now".to_owned()))]
+fn an_engine_without_versions_is_left_alone(#[case] is_desired: bool, #[case] expected: Decision) {
+    let live = Live::OtherEngine("of type pki".to_owned());
+    let situation = Situation {
+        is_desired,
+        ..situation(live, Unmarked, None, None, None)
+    };
+    assert_eq!(situation.decision(), expected);
+}
+
+#[derive(Debug, PartialEq)]
+enum Fate {
+    Absent,
+    Deleted,
+    Left,
+}
+
+#[rstest] //                                  at the path  marker       announced      recorded values            fate
+#[case::as_we_wrote_it_it_goes(               ONE,         Ours,        None,          Some(1), None,             Fate::Deleted)]
+#[case::deleted_but_not_removed_it_goes(      DELETED,     Ours,        None,          Some(1), None,             Fate::Deleted)]
+#[case::gone_is_gone(                         Absent,      Unmarked,    None,          Some(1), None,             Fate::Absent)]
+#[case::changed_by_users_it_stays(            TWO,         Ours,        None,          Some(1), None,             Fate::Left)]
+#[case::without_our_marker_it_stays(          ONE,         Unmarked,    None,          Some(1), None,             Fate::Left)]
+#[case::anothers_stays(                       ONE,         neighbour(), None,          Some(1), None,             Fate::Left)]
+#[case::unrecorded_it_stays(                  ONE,         Ours,        None,          None,    None,             Fate::Left)]
+#[case::written_before_a_crash_it_goes(       ONE,         Unmarked,    Some(Create),  None,    Some(Equal),      Fate::Deleted)]
+#[case::marked_before_a_crash_it_goes(        ONE,         Ours,        Some(Create),  None,    None,             Fate::Deleted)]
+#[case::another_was_faster_it_stays(          ONE,         Unmarked,    Some(Create),  None,    Some(Different),  Fate::Left)]
+#[case::untellable_it_stays(                  ONE,         Unmarked,    Some(Create),  None,    Some(Unreadable), Fate::Left)]
+#[case::written_again_before_a_crash_it_goes( TWO,         Ours,        Some(Correct), Some(1), Some(Equal),      Fate::Deleted)]
+#[case::changed_after_the_announcement_it_stays(TWO,       Ours,        Some(Correct), Some(1), Some(Different),  Fate::Left)]
+#[rustfmt::skip]
+fn fate_in_vault(
+    #[case] live: Live,
+    #[case] owner: Ownership,
+    #[case] announced: Option<IntentKind>,
+    #[case] recorded: Option<u64>,
+    #[case] values: Option<Values>,
+    #[case] expected: Fate,
+) {
+    let situation = Situation {
+        is_desired: false,
+        ..situation(live, owner, announced, recorded, values)
+    };
+    let fate = match situation.decision() {
+        Decision::Absent => Fate::Absent,
+        Decision::Delete => Fate::Deleted,
+        Decision::Left(_) => Fate::Left,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(fate, expected);
+}
+
+/// The status of a seed whose write of this kind is announced, and that may have been ours before.
+fn announced_again(kind: IntentKind, recorded: Option<u64>) -> Value {
+    let mut status = announced(kind);
+    status["seeded"] = json!(recorded.is_some());
+    status["seededVersion"] = json!(recorded);
+    status
+}
+
+fn theirs() -> Decision {
+    Decision::Untouched {
+        seeded: None,
+        owner: Some(NEIGHBOUR.to_owned()),
+    }
+}
+
+#[rstest] //                                     refused  recorded  shown then            decision
+#[case::another_was_faster(                      Create,  None,     ONE,     Unmarked,    untouched(None))]
+#[case::another_was_faster_and_is_known(         Create,  None,     ONE,     neighbour(), theirs())]
+#[case::another_was_faster_where_ours_once_was(  Create,  Some(1),  ONE,     Ours,        untouched(None))]
+#[case::we_may_not_create(                       Create,  None,     Absent,  Unmarked,    write(0, Create))]
+#[case::another_wrote_instead_of_the_reseed(     Correct, Some(1),  TWO,     Ours,        untouched(Some(1)))]
+#[case::another_wrote_what_was_never_ours(       Correct, None,     TWO,     Unmarked,    untouched(None))]
+#[case::we_may_not_update(                       Correct, Some(1),  DELETED, Ours,        write(1, Correct))]
+#[rustfmt::skip]
+fn a_refused_write_makes_nothing_ours(
+    #[case] kind: IntentKind,
+    #[case] recorded: Option<u64>,
+    #[case] live: Live,
+    #[case] owner: Ownership,
+    #[case] expected: Decision,
+) {
+    let before = shown(Absent, Unmarked, reseeding(world(announced_again(kind, recorded))));
+    let refused = written(kind, Err(error(Conflict)), before);
+    assert_eq!(wanted(&refused), METADATA, "who was first is read");
+    let refused = shown(live, owner, refused);
+    assert_eq!(plan::decision(&refused), Some(expected.clone()), "values are not compared");
+    let is_theirs = matches!(expected, Decision::Untouched { .. });
+    assert_eq!(wanted(&refused), if is_theirs { "done" } else { "failed: Failed" });
+    if kind == Create && is_theirs {
+        let end = plan::decision(&deleting(refused));
+        assert!(matches!(end, Some(Decision::Left(_))), "it is never deleted");
+    }
+}
+
+#[test]
+fn a_refusal_counts_until_the_intent_is_closed() {
+    let saved = announced(Create);
+    let refused = written(
+        Create,
+        Err(error(Throttled)),
+        shown(Absent, Unmarked, world(saved)),
+    );
+    let memory = plan::remember(&refused, &DONE);
+    let later = |status: Value| {
+        let mut later = world(status);
+        later.memory = memory.clone();
+        shown(ONE, Unmarked, later)
+    };
+    // The status that closes the intent was not stored.
+    let open = later(announced(Create));
+    assert_eq!(plan::decision(&open), Some(untouched(None)));
+    assert_eq!(plan::remember(&open, &DONE).refused, memory.refused);
+    let closed = later(json!({}));
+    assert_eq!(plan::remember(&closed, &DONE).refused, None);
+}
+
+#[rstest]
+#[case::written(Ok(1))]
+#[case::no_answer(Err(lost(Transient)))]
+fn a_later_write_ends_what_an_earlier_refusal_says(#[case] outcome: Result<u64, CallError>) {
+    let saved = shown(Absent, Unmarked, world(announced(Create)));
+    let refused = written(Create, Err(error(Denied)), saved);
+    assert!(plan::is_refused(&refused));
+    let again = written(Create, outcome, refused);
+    assert!(!plan::is_refused(&again));
+}
+
+#[test]
+fn what_vault_finds_invalid_is_not_asked_again_until_an_edit() {
+    let saved = shown(Absent, Unmarked, world(announced(Create)));
+    let refused = written(Create, Err(error(Invalid)), saved);
+    let refused = shown(Absent, Unmarked, refused);
+    let stop = plan::next(&refused).unwrap_err();
+    assert_eq!(stop.reason().code, reasons::VALIDATION_FAILED);
+    let memory = plan::remember(&refused, &Ended::Stopped(stop));
+    let later = || {
+        let mut later = new();
+        later.memory = memory.clone();
+        later
+    };
+    assert_eq!(wanted(&later()), "blocked: ValidationFailed");
+    assert_eq!(wanted(&annotated(names::RECONCILE_NOW, later())), ENGINE);
+    let mut edited = later();
+    edited.facts.connection = Ok(Connected {
+        question: 2,
+        ..connected()
+    });
+    assert_eq!(wanted(&edited), ENGINE);
+    let announcing = Ended::Announcing(Vec::new());
+    let kept = plan::remember(&edited, &announcing);
+    assert_eq!(kept.invalid, memory.invalid);
+    assert_eq!(plan::remember(&edited, &DONE).invalid, None);
+}
+
+fn ended(world: &World) -> Ended<SeedIntent> {
+    match plan::next(world) {
+        Ok(Next::Done { recheck }) => Ended::Done { recheck },
+        Ok(Next::Calls { reads, steps }) => panic!("{reads:?} {steps:?}"),
+        Err(stop) => Ended::Stopped(stop),
+    }
+}
+
+#[rstest] //                                answer             who was first is read, the intent ends
+#[case::denied(error(Denied), true, true)]
+#[case::another_was_first(error(Conflict), true, true)]
+#[case::invalid(error(Invalid), true, true)]
+#[case::missing(error(NotFound), false, true)]
+#[case::behind(error(Stale), false, true)]
+#[case::throttled(error(Throttled), false, true)]
+#[case::sealed(error(Sealed), false, true)]
+#[case::no_answer(lost(Transient), false, false)]
+fn an_intent_ends_with_its_answer(
+    #[case] answer: CallError,
+    #[case] is_read: bool,
+    #[case] ends: bool,
+) {
+    let saved = shown(Absent, Unmarked, world(announced(Create)));
+    let answered = written(Create, Err(answer), saved);
+    assert_eq!(wanted(&answered) == METADATA, is_read);
+    let answered = observed(|all| all.is_away = Some(false), answered);
+    let answered = shown(Absent, Unmarked, answered);
+    let (status, _) = status::status(&answered, &ended(&answered));
+    assert_eq!(status.sync.intent.is_none(), ends);
+    assert_ne!(status.sync.phase, Some(Phase::Syncing));
+}
+
+fn reason(report: &Report, kind: &str) -> Option<(Truth, String)> {
+    let (truth, reason) = report.get(kind)?;
+    Some((truth, reason.code.to_string()))
+}
+
+fn is(truth: Truth, code: &str) -> (Truth, String) {
+    (truth, code.to_owned())
+}
+
+#[test]
+fn an_announcement_is_recorded_and_changes_no_condition() {
+    let path = PATH.to_owned();
+    let intent = SeedIntent { path, kind: Create };
+    let world = shown(Absent, Unmarked, new());
+    let announcing = Ended::Announcing(vec![intent.clone()]);
+    let (mut status, report) = status::status(&world, &announcing);
+    assert_eq!(SeedCore::default().saved_intents(&status), [intent]);
+    assert_eq!(status.sync.phase, Some(Phase::Syncing));
+    assert_eq!(report, Report::default());
+    let before = status.clone();
+    status::stamp(&mut status, &world, &announcing);
+    assert_eq!(status, before, "nothing goes along with it");
+}
+
+#[test]
+fn metadata_that_is_written_first_changes_no_status() {
+    let world = without_finalizer(shown(ONE, Unmarked, new()));
+    let (status, report) = status::status(&world, &Ended::Announcing(Vec::new()));
+    assert_eq!((status, report), (world.object.status, Report::default()));
+}
+
+#[rstest]
+#[case::new(
+    new(),
+    Some(is(Truth::False, reasons::DRY_RUN_SKIPPED)),
+    "write the first version"
+)]
+#[case::active(world(seeded(1)), None, "write the first version")]
+fn a_dry_run_reports_its_plan(
+    #[case] world: World,
+    #[case] ready: Option<(Truth, String)>,
+    #[case] plan: &str,
+) {
+    let world = dry(shown(Absent, Unmarked, world));
+    let (status, report) = status::status(&world, &Ended::Previewed(Vec::new()));
+    let (truth, dry_run) = report.get(conditions::DRY_RUN).unwrap();
     assert_eq!(
-        fixture.vault.count(Method::POST, DATA),
-        2,
-        "an edit is tried"
+        (truth, &*dry_run.message),
+        (Truth::True, &*format!("{PATH}: {plan}"))
+    );
+    assert_eq!(reason(&report, conditions::READY), ready);
+    assert_eq!(status.seeded, world.object.status.seeded);
+}
+
+#[rstest] //                  world                                                 seeded
+#[case::written(observed(|all| all.written = Some(1), shown(Absent, Unmarked, world(announced(Create)))), Some(1), Some(OWNER))]
+#[case::claimed(compared(Equal, shown(ONE, Unmarked, world(announced(Create)))), Some(1), Some(OWNER))]
+#[case::marked_before_a_crash(shown(ONE, Ours, world(announced(Create))), Some(1), Some(OWNER))]
+#[case::on_record(shown(TWO, Ours, world(seeded(1))), Some(1), Some(OWNER))]
+#[case::theirs(shown(ONE, neighbour(), new()), None, None)]
+#[rustfmt::skip]
+fn what_is_done_is_on_record(
+    #[case] world: World,
+    #[case] version: Option<i64>,
+    #[case] owner: Option<&str>,
+) {
+    let (status, report) = status::status(&world, &DONE);
+    assert_eq!((status.seeded, status.seeded_version), (Some(version.is_some()), version));
+    assert_eq!(status.sync.intent, None);
+    assert_eq!(status.sync.binding.unwrap().owner.as_deref(), owner);
+    let truth = Truth::from(version.is_some());
+    assert_eq!(reason(&report, conditions::SEEDED), Some(is(truth, reasons::SUCCEEDED)));
+    assert_eq!(reason(&report, conditions::READY), Some(is(Truth::True, reasons::SUCCEEDED)));
+}
+
+#[test]
+fn what_is_in_doubt_stays_announced() {
+    let world = compared(Unreadable, shown(ONE, Unmarked, world(announced(Create))));
+    let (status, report) = status::status(&world, &DONE);
+    let unconfirmed = Some(is(Truth::Unknown, reasons::SEED_UNCONFIRMED));
+    assert_eq!(reason(&report, conditions::SEEDED), unconfirmed);
+    assert_eq!(status.seeded, None);
+    assert!(status.sync.intent.is_some());
+    assert_eq!(
+        reason(&report, conditions::READY),
+        Some(is(Truth::True, reasons::SUCCEEDED))
     );
 }
 
-const SEALED: &str = r#"{"errors": ["Vault is sealed"]}"#;
+#[test]
+fn what_a_predecessor_left_is_not_called_ours() {
+    let since = "2026-11-15T20:38:51Z";
+    let left = json!({
+        "phase": "Active", "managed": true, "vaultPath": PATH,
+        "binding": {"vaultPath": PATH, "bindingVerified": true, "boundAt": since},
+    });
+    let world = shown(ONE, Unmarked, world(left));
+    let (status, _) = status::status(&world, &DONE);
+    assert_eq!(
+        (status.seeded, status.sync.managed),
+        (Some(false), Some(false))
+    );
+    let bound_at = |status: &VaultKVSecretStatus| status.sync.binding.clone().unwrap().bound_at;
+    assert_eq!(bound_at(&status), bound_at(&world.object.status));
+}
 
-#[rstest] //     answer to the write                         refused, reads of metadata
-#[case::denied(StatusCode::FORBIDDEN, "", true, 2)]
-#[case::missing(StatusCode::NOT_FOUND, "", true, 1)]
-#[case::behind(StatusCode::PRECONDITION_FAILED, "", true, 1)]
-#[case::throttled(StatusCode::TOO_MANY_REQUESTS, "", true, 1)]
-#[case::sealed(StatusCode::SERVICE_UNAVAILABLE, SEALED, true, 1)]
-#[case::broken(StatusCode::BAD_GATEWAY, "", false, 1)]
-#[tokio::test]
-async fn only_a_write_that_may_have_happened_stays_announced(
-    #[case] status: StatusCode,
-    #[case] body: &'static str,
-    #[case] expected: bool,
-    #[case] reads: usize,
+#[rstest]
+#[case::ours(shown(ONE, Ours, world(announced(Create))))]
+#[case::theirs(shown(ONE, Unmarked, new()))]
+#[case::anothers(shown(ONE, neighbour(), new()))]
+#[case::in_doubt(compared(Unreadable, shown(ONE, Unmarked, world(announced(Create)))))]
+fn the_same_answer_later_changes_nothing(#[case] world: World) {
+    let mut world = world;
+    let (first, report) = status::status(&world, &DONE);
+    world.object.status = first.clone();
+    world.now = at(NOW + 100);
+    let (second, again) = status::status(&world, &DONE);
+    assert_eq!(second, first);
+    assert_eq!(
+        reason(&again, conditions::SEEDED),
+        reason(&report, conditions::SEEDED)
+    );
+}
+
+#[test]
+fn no_value_is_ever_told() {
+    let world = compared(Equal, shown(ONE, Unmarked, world(announced(Create))));
+    let (status, report) = status::status(&world, &DONE);
+    let saved = shown(Absent, Unmarked, self::world(announced(Create)));
+    let doubtful = shown(ONE, Unmarked, self::world(announced(Create)));
+    let calls = format!("{:?} {:?}", plan::next(&saved), plan::next(&doubtful));
+    let status = serde_json::to_string(&status).unwrap();
+    for text in [status, format!("{report:?}"), calls] {
+        assert!(!text.contains("initial"), "{text}");
+    }
+}
+
+#[rstest]
+#[case::failed(error(Denied), Some(3), reasons::VAULT_PERMISSION_DENIED, None)]
+#[case::waiting(error(Sealed), None, reasons::CONNECTION_NOT_READY, Some(reasons::DEPENDENCY_NOT_READY))]
+#[case::blocked(error(Invalid), None, reasons::VALIDATION_FAILED, None)]
+#[rustfmt::skip]
+fn a_stop_is_reported(
+    #[case] error: CallError,
+    #[case] tries: Option<i64>,
+    #[case] ready: &str,
+    #[case] dependency: Option<&str>,
 ) {
-    let fixture = answers(status, body).await;
-    let (ended, refused) = attempted(&fixture, seed(1, announced())).await;
-    assert!(ended.is_err());
-    assert_eq!(refused, expected);
-    assert_eq!(fixture.vault.count(Method::POST, DATA), 1);
-    // Only a refusal that may mean that somebody was faster is followed by a read.
-    assert_eq!(fixture.vault.count(Method::GET, METADATA), reads);
+    let world = failed(error, world(json!({"retryCount": 2})));
+    let (status, report) = status::status(&world, &ended(&world));
+    assert_eq!(status.sync.phase, Some(Phase::Error));
+    assert_eq!((status.sync.retry_count, status.sync.next_retry_at.is_some()), (tries, tries.is_some()));
+    assert_eq!(reason(&report, conditions::READY), Some(is(Truth::False, ready)));
+    assert_eq!(reason(&report, conditions::SYNCED), Some(is(Truth::False, reasons::FAILED)));
+    let dependency = dependency.map(|code| is(Truth::False, code));
+    assert_eq!(reason(&report, conditions::CONNECTION_READY), dependency);
+}
+
+#[test]
+fn a_deleted_version_is_reported_as_not_seeded() {
+    let world = shown(DELETED, Ours, world(seeded(1)));
+    let (status, report) = status::status(&world, &ended(&world));
+    let deleted = Some(is(Truth::False, reasons::SEED_TARGET_DELETED));
+    assert_eq!(reason(&report, conditions::SEEDED), deleted);
+    assert_eq!(status.seeded, Some(true), "the record stays");
+}
+
+#[test]
+fn a_limit_changes_no_status() {
+    let world = failed(error(Throttled), world(seeded(1)));
+    let (status, report) = status::status(&world, &ended(&world));
+    assert_eq!((status, report), (world.object.status, Report::default()));
+}
+
+#[test]
+fn a_pass_that_is_no_dry_run_any_more_says_so() {
+    let time = "2026-11-15T20:38:51Z";
+    let dry = json!({"type": "DryRun", "status": "True", "lastTransitionTime": time});
+    let world = shown(ONE, Unmarked, world(json!({"conditions": [dry]})));
+    let (_, report) = status::status(&world, &DONE);
+    let over = Some(is(Truth::False, reasons::SUCCEEDED));
+    assert_eq!(reason(&report, conditions::DRY_RUN), over);
+}
+
+#[rstest]
+#[case::begins(stuck(10), false)]
+#[case::takes_long(stuck(400), true)]
+fn a_deletion_that_waits_is_reported(#[case] world: World, #[case] is_stuck: bool) {
+    let mut world = world;
+    world.facts.deletion_deadline = Deadline::Never;
+    let (mut status, report) = status::status(&world, &ended(&world));
+    assert_eq!(status.sync.phase, Some(Phase::Deleting));
+    assert!(status.sync.deletion_started_at.is_some());
+    let (_, deleting) = report.get(conditions::DELETING).unwrap();
+    assert_eq!(deleting.message.contains("longer than it should"), is_stuck);
+    let waits = Some(is(Truth::False, reasons::CONNECTION_NOT_READY));
+    assert_eq!(reason(&report, conditions::READY), waits);
+    status::stamp(&mut status, &world, &ended(&world));
+    assert_eq!(status.sync.last_attempt_at, Some(Time(at(NOW))));
+    assert_eq!(status.sync.last_synced_at, None);
+}
+
+fn note(world: &World) -> String {
+    let (_, report) = status::status(world, &DONE);
+    format!("{report:?}")
+}
+
+#[rstest]
+#[case::dry_run(dry(going()), "stays, as dry-run is on")]
+#[case::retained(retained(going()), "stays, as deletionPolicy says so")]
+#[case::never_there(deleting(new()), "it had nothing in Vault")]
+#[case::gone(shown(Absent, Unmarked, going()), "gone from Vault")]
+#[case::deleted(observed(|all| all.is_deleted = true, shown(ONE, Ours, going())), "gone from Vault")]
+#[case::left(shown(TWO, Ours, going()), "ForeignSecretNotDeleted")]
+#[case::recorded(observed(|all| all.hand_over = Some(Ok(())), stuck(60)), "DeleteRetryEnqueued")]
+fn the_end_is_told_by_an_event(#[case] world: World, #[case] expected: &str) {
+    let told = note(&world);
+    assert!(told.contains(expected), "{told}");
+}
+
+#[test]
+fn what_was_there_already_is_named_at_the_end() {
+    let theirs = json!({"seeded": false, "binding": {"vaultPath": PATH}});
+    let told = note(&deleting(world(theirs)));
+    assert!(told.contains("it was not written by us"), "{told}");
+}
+
+#[rstest]
+#[case::done(DONE, true)]
+#[case::stopped(Ended::Stopped(Stop::blocked(Reason::new("x", ""))), false)]
+fn a_synced_status_says_when(#[case] ended: Ended<SeedIntent>, #[case] is_synced: bool) {
+    let world = shown(ONE, Ours, world(seeded(1)));
+    let mut status = world.object.status.clone();
+    status::stamp(&mut status, &world, &ended);
+    assert_eq!(status.sync.last_reconcile_id.as_deref(), Some("0000abcd"));
+    assert_eq!(status.sync.last_synced_at.is_some(), is_synced);
+    let verified = status.sync.binding.unwrap().last_verified_at;
+    assert_eq!(verified.is_some(), is_synced);
+}
+
+fn text() -> String {
+    "x".to_owned()
+}
+
+#[rstest] //                                                                              class, may have happened
+#[case::sealed(Error::Sealed { address: text() }, Sealed, false)]
+#[case::not_initialised(Error::Uninitialised { address: text() }, Sealed, false)]
+#[case::not_reached(Error::Unreachable { address: text(), reason: text() }, Unreachable, false)]
+#[case::not_logged_in(Error::AuthFailed { login: text(), message: text() }, Unreachable, false)]
+#[case::client_ended(Error::Ended { address: text() }, Throttled, false)]
+#[case::denied(Error::Denied { call: text(), message: text() }, Denied, false)]
+#[case::another_was_first(Error::CheckAndSet { call: text(), message: text() }, Conflict, false)]
+#[case::no_answer(Error::NoAnswer { call: text(), address: text(), reason: text() }, Transient, true)]
+#[case::broken(Error::Failed { call: text(), status: 502, message: text() }, Transient, true)]
+#[rustfmt::skip]
+fn an_error_of_vault_as_the_core_sees_it(
+    #[case] error: Error,
+    #[case] class: Class,
+    #[case] may_have_happened: bool,
+) {
+    let seen = io::call_error(&error);
+    assert_eq!((seen.class, seen.may_have_happened), (class, may_have_happened));
+    assert_eq!(seen.message, error.to_string());
 }

@@ -14,7 +14,7 @@ use crate::links::Dependent;
 const SEALED: Duration = Duration::from_secs(10);
 
 /// Said by nobody: Vault wants to be asked later.
-pub(super) const THROTTLED: &str = "Throttled";
+pub(crate) const THROTTLED: &str = "Throttled";
 
 pub(crate) type Stop = kernel::Stop<Error>;
 
@@ -116,7 +116,7 @@ fn may_be_outage(stop: &Stop) -> bool {
 
 /// Whether a look at the health of Vault shows that nobody can use it. An error of which nobody is
 /// told shows nothing.
-fn is_away(health: Result<Health, vault_client::Error>) -> bool {
+pub(crate) fn is_away(health: Result<Health, vault_client::Error>) -> bool {
     let usable = health.and_then(|health| health.usable(""));
     usable.is_err_and(|error| reason(&error).is_some())
 }

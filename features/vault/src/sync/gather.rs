@@ -71,39 +71,76 @@ pub(crate) struct Target {
     pub(crate) wanted: Wanted,
 }
 
-/// A connection that can be used, or why there is none.
-pub(crate) fn connected(
+/// Why a connection cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Unavailable {
+    /// There is none of this name.
+    Missing,
+    /// Its first pass is still to come.
+    Starting,
+    /// It is down. Others behind it report that first, for this long.
+    Down { others_first: Option<Duration> },
+}
+
+impl Unavailable {
+    /// What a dependent reports, and when it tries again; without a time it is woken. Nobody goes first if
+    /// a person waits.
+    pub(crate) fn meaning(&self, connection: &str, is_urgent: bool) -> (Reason, Option<Duration>) {
+        match self {
+            Self::Missing => {
+                let message = format!(
+                    "there is no VaultConnection {connection}; make it, or refer to another"
+                );
+                (Reason::new(reasons::CONNECTION_NOT_READY, message), None)
+            }
+            Self::Starting => {
+                let message = format!("VaultConnection {connection} is being looked at");
+                (Reason::new(STARTING, message), Some(RECHECK))
+            }
+            Self::Down {
+                others_first: Some(wait),
+            } if !is_urgent => {
+                let message = format!("many say that VaultConnection {connection} is not ready");
+                (Reason::new(STARTING, message), Some(*wait))
+            }
+            Self::Down { .. } => (connection_not_ready(), None),
+        }
+    }
+}
+
+/// A connection that `who` can use, or why there is none; then `who` is woken when there is.
+pub(crate) fn available(
+    ctx: &Ctx,
+    name: &str,
+    who: (Dependent, &ObjectKey),
+) -> Result<(VaultConnection, Client, Health), Unavailable> {
+    let Some(connection) = ctx.connection(name) else {
+        // Turned away, too: who waits for a connection to be made is woken when it is up.
+        ctx.links.vault(name, who).ok();
+        return Err(Unavailable::Missing);
+    };
+    match ctx.links.vault(name, who) {
+        Ok((vault, health)) => Ok((connection, vault, health)),
+        Err(TurnedAway::TooEarly) => Err(Unavailable::Starting),
+        Err(TurnedAway::Down) => Err(Unavailable::Down {
+            others_first: ctx.links.turn_to_tell(name, who),
+        }),
+    }
+}
+
+/// A connection that can be used, or what its lack means to the pass.
+pub(super) fn connected(
     ctx: &Ctx,
     name: &str,
     who: Dependent,
     pass: &Pass,
 ) -> Result<(VaultConnection, Client, Health), Stop> {
-    let Some(connection) = ctx.connection(name) else {
-        // Turned away, too: who waits for a connection to be made is woken when it is up.
-        ctx.links.vault(name, (who, pass.key())).ok();
-        return Err(Stop::blocked(Reason::new(
-            reasons::CONNECTION_NOT_READY,
-            format!("there is no VaultConnection {name}; make it, or refer to another"),
-        )));
-    };
-    match ctx.links.vault(name, (who, pass.key())) {
-        Ok((vault, health)) => Ok((connection, vault, health)),
-        Err(TurnedAway::TooEarly) => Err(Stop::waiting(
-            Reason::new(
-                STARTING,
-                format!("VaultConnection {name} is being looked at"),
-            ),
-            RECHECK,
-        )),
-        Err(TurnedAway::Down) => {
-            let wait = ctx.links.turn_to_tell(name, (who, pass.key()));
-            if let Some(wait) = wait.filter(|_| !pass.is_asked_for()) {
-                let message = format!("many say that VaultConnection {name} is not ready");
-                return Err(Stop::waiting(Reason::new(STARTING, message), wait));
-            }
-            Err(Stop::blocked(connection_not_ready()))
+    available(ctx, name, (who, pass.key())).map_err(|unavailable| {
+        match unavailable.meaning(name, pass.is_asked_for()) {
+            (reason, Some(after)) => Stop::waiting(reason, after),
+            (reason, None) => Stop::blocked(reason),
         }
-    }
+    })
 }
 
 pub(super) fn ground<K: Declared>(object: &K, ctx: &Ctx, pass: &Pass) -> Result<Ground, Stop> {

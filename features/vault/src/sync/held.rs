@@ -18,11 +18,11 @@ use crate::ctx::Ctx;
 use crate::settings::Deadline;
 
 /// After this long somebody should look why it does not end.
-const STUCK: Duration = Duration::from_secs(300);
-const STUCK_WORDS: &str = "this takes longer than it should";
+pub(crate) const STUCK: Duration = Duration::from_secs(300);
+pub(crate) const STUCK_WORDS: &str = "this takes longer than it should";
 
 /// What becomes of an object whose removal stopped.
-pub(crate) enum Held {
+pub(super) enum Held {
     /// It stays, and is looked at again.
     Waits(Progress),
     /// Its time is over: what is left is to be recorded, and the object goes.
@@ -30,7 +30,7 @@ pub(crate) enum Held {
 }
 
 /// Lets `object`, whose removal through `connection` ended in `stop`, wait for as long as it may.
-pub(crate) async fn hold<K, S>(
+pub(super) async fn hold<K, S>(
     object: &K,
     connection: &str,
     before: S,

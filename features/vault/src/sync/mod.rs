@@ -30,16 +30,18 @@ use tracing::Instrument;
 
 pub(crate) use announced::Announcements;
 pub(crate) use apply::Applied;
-pub(crate) use error::{Error, Stop, connection_not_ready, doubts_connection, or_outage, reason};
-pub(crate) use gather::{Ground, Target, connected};
-pub(crate) use held::{Held, hold};
+pub(crate) use error::{
+    Error, Stop, THROTTLED, connection_not_ready, doubts_connection, is_away, or_outage, reason,
+};
+pub(crate) use gather::{Ground, Target, Unavailable, available};
+pub(crate) use held::{STUCK, STUCK_WORDS};
 pub(crate) use looks::Looks;
 pub(crate) use neighbours::{Neighbour, Neighbours};
 pub(crate) use outlook::{Ahead, Outlook, outlook, own_vault};
 pub(crate) use plan::{Cause, Step};
 pub(crate) use refusals::Refusals;
 pub(crate) use removal::Remains;
-pub(crate) use status::{Told, dry_run, is_silent, stamp, stopped};
+pub(crate) use status::{STARTING, Told, dry_run_skipped};
 
 use crate::ctx::Ctx;
 use crate::links::Dependent;

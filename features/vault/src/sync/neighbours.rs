@@ -3,7 +3,7 @@
 //! | the role | its policy | waits at most |
 //! |---|---|---|
 //! | not in Vault yet | exists, and its first pass is still to come | 10 s |
-//! | bound the policy | has just gone: the role often goes, too | 3 s |
+//! | bound the policy | has just gone: the role often goes, too | 10 s |
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,6 +15,8 @@ use crate::links::Dependent;
 
 /// A waiting object looks again after this long, if no change of its neighbour wakes it.
 const RECHECK: Duration = Duration::from_secs(2);
+/// And waits no longer than this.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// What a neighbour is about to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,16 +25,6 @@ pub(crate) enum Neighbour {
     Leaving,
     /// It is about to be in Vault.
     Coming,
-}
-
-impl Neighbour {
-    /// How long the object waits for it at most.
-    fn patience(self) -> Duration {
-        match self {
-            Self::Leaving => Duration::from_secs(3),
-            Self::Coming => Duration::from_secs(10),
-        }
-    }
 }
 
 /// What each object waits for, and since when, for as long as the process lives.
@@ -59,7 +51,7 @@ impl Neighbours {
             *entry = (expected, now);
         }
         let waited = now.saturating_sub(entry.1);
-        let left = expected.patience().saturating_sub(waited);
+        let left = PATIENCE.saturating_sub(waited);
         (!left.is_zero()).then(|| left.min(RECHECK))
     }
 
@@ -89,10 +81,10 @@ mod tests {
         assert_eq!(wait(coming, 500), None, "and does not begin anew");
         let leaving = Some(Neighbour::Leaving);
         assert_eq!(wait(leaving, 500), Some(RECHECK), "this is another matter");
-        assert_eq!(wait(leaving, 503), None);
-        assert_eq!(wait(None, 504), None);
+        assert_eq!(wait(leaving, 510), None);
+        assert_eq!(wait(None, 511), None);
         assert_eq!(
-            wait(leaving, 505),
+            wait(leaving, 512),
             Some(RECHECK),
             "the next time begins anew"
         );

@@ -105,7 +105,7 @@ pub(super) async fn write<K: Declared>(
 }
 
 /// Nothing is said of what passes by itself: our own writes, limits, a lease that was lost.
-pub(crate) fn is_silent(ended: &Result<(), Stop>) -> bool {
+pub(super) fn is_silent(ended: &Result<(), Stop>) -> bool {
     match ended {
         Ok(()) | Err(Stop::Blocked { .. }) => false,
         Err(Stop::Again) => true,
@@ -162,21 +162,23 @@ fn said<K: Declared>(
     failed
 }
 
-pub(crate) fn dry_run(sync: &mut SyncStatus, set: &mut Conditions, plan: &str) {
+fn dry_run(sync: &mut SyncStatus, set: &mut Conditions, plan: &str) {
     set.yes(
         conditions::DRY_RUN,
         &Reason::new(reasons::DRY_RUN_SKIPPED, plan),
     );
     if sync.phase.is_none() || sync.phase == Some(Phase::Pending) {
         sync.phase = Some(Phase::Pending);
-        set.no(
-            conditions::READY,
-            &Reason::new(
-                reasons::DRY_RUN_SKIPPED,
-                "nothing is written while the annotation vault.platform.io/dry-run is true",
-            ),
-        );
+        set.no(conditions::READY, &dry_run_skipped());
     }
+}
+
+/// Why an object that is new to us is not Ready in a dry run.
+pub(crate) fn dry_run_skipped() -> Reason {
+    Reason::new(
+        reasons::DRY_RUN_SKIPPED,
+        "nothing is written while the annotation vault.platform.io/dry-run is true",
+    )
 }
 
 fn succeeded<K: Declared>(
@@ -345,7 +347,7 @@ fn drifted(
 }
 
 /// Says why the pass stopped; answers whether it was a failed attempt.
-pub(crate) fn stopped(
+fn stopped(
     sync: &mut SyncStatus,
     stop: &Stop,
     set: &mut Conditions,
@@ -396,7 +398,7 @@ pub(crate) fn failure(error: &Error) -> Reason {
 }
 
 /// Times and IDs go only with something else; those of a look only where Vault was looked at.
-pub(crate) fn stamp(sync: &mut SyncStatus, now: Timestamp, looked: bool, pass: &Pass) {
+pub(super) fn stamp(sync: &mut SyncStatus, now: Timestamp, looked: bool, pass: &Pass) {
     let time = Some(Time(now));
     sync.last_attempt_at.clone_from(&time);
     sync.last_reconcile_id = Some(pass.id().to_owned());

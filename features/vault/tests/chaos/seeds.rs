@@ -20,10 +20,10 @@ const WORLD: Plan = Plan {
 };
 
 #[rstest]
-#[case::before_the_values("kv-before-write")]
-#[case::after_the_values("kv-after-write")]
-#[case::before_the_marker("kv-before-mark")]
-#[case::after_the_marker("kv-after-mark")]
+#[case::before_the_values("seed.write.before")]
+#[case::after_the_values("seed.write.after")]
+#[case::before_the_marker("seed.mark.before")]
+#[case::after_the_marker("seed.mark.after")]
 fn a_crash_while_sowing_sows_once(#[case] point: &str) -> Result<()> {
     tell(WORLD, async |site| {
         crate::crashes::ensure_living_operator(site).await?;
@@ -82,8 +82,8 @@ fn a_crash_around_a_word_of_it_sows_once(
 }
 
 #[rstest]
-#[case::before_the_delete("kv-before-delete")]
-#[case::after_the_delete("kv-after-delete")]
+#[case::before_the_delete("seed.delete.before")]
+#[case::after_the_delete("seed.delete.after")]
 fn a_crash_at_the_end_leaves_nothing(#[case] point: &str) -> Result<()> {
     tell(WORLD, async |site| {
         crate::crashes::ensure_living_operator(site).await?;
@@ -109,7 +109,7 @@ fn a_crash_while_sowing_again_sows_again_once() -> Result<()> {
         let crew = crate::seed_fixtures::crew(site, json!({})).await?;
         crew.sow("a", json!({"reseedDeleted": true})).await?;
         crew.grown("a").await?;
-        site.doom("kv-after-write").await?;
+        site.doom("seed.write.after").await?;
         let path = format!("secret/data/{}", crew.plot("a"));
         site.remove(&path).await?;
         annotate::<VaultKVSecret>(&crew, "a", names::RECONCILE_NOW, Some("1")).await?;

@@ -9,7 +9,8 @@ use base64::engine::general_purpose::STANDARD;
 use kube::Api;
 use reqwest::Method;
 use serde_json::{Map, Value, json};
-use testkit::fault_proxy::{FaultProxy, Listen, Upstream};
+use testkit::fault_proxy::FaultProxy;
+use testkit::stories::lasting_proxy;
 use testkit::{Result, Vault, VaultOptions, eventually, is};
 
 use crate::stories::{Crew, Site};
@@ -130,10 +131,6 @@ pub(crate) async fn looks(proxies: &[&FaultProxy], times: usize) -> Result<()> {
 /// to them does.
 pub(crate) async fn empty_vault() -> Result<(&'static Vault, &'static FaultProxy)> {
     let vault = Vault::start(VaultOptions::dev()).await?;
-    let upstream = Upstream {
-        url: vault.address(),
-        ca_pem: None,
-    };
-    let proxy = FaultProxy::start(upstream, Listen::Http).await?;
-    Ok((Box::leak(Box::new(vault)), Box::leak(Box::new(proxy))))
+    let proxy = lasting_proxy(vault.address(), None).await?;
+    Ok((Box::leak(Box::new(vault)), proxy))
 }

@@ -3,18 +3,10 @@
 use kube::Resource;
 use reqwest::Method;
 use testkit::Result;
-use testkit::fault_proxy::{FaultProxy, Listen, Rule, Upstream};
+use testkit::fault_proxy::{FaultProxy, Rule};
+pub(crate) use testkit::stories::When;
 
 use crate::stories::Site;
-
-/// When the operator dies, seen from one of its writes to the cluster.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum When {
-    /// The API server never hears of it.
-    Before,
-    /// The operator never hears that it is done.
-    After,
-}
 
 /// The path of an object at the API server; its status is at `<path>/status`.
 pub(crate) fn path<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -> String {
@@ -23,23 +15,9 @@ pub(crate) fn path<K: Resource<DynamicType = ()>>(namespace: &str, name: &str) -
 }
 
 impl Site {
-    /// A proxy before the API server. It stays to the end, as the watches through it do.
-    pub(crate) async fn front(&self) -> Result<&'static FaultProxy> {
-        let plane = self.world.control_plane();
-        let upstream = Upstream {
-            url: plane.url(),
-            ca_pem: Some(plane.ca_pem().to_owned()),
-        };
-        let proxy = FaultProxy::start(upstream, Listen::Http).await?;
-        Ok(Box::leak(Box::new(proxy)))
-    }
-
     /// Starts the operator anew with `proxy` before the API server. It is to die by a story's hand.
     pub(crate) async fn start_behind(&self, proxy: &FaultProxy) -> Result<()> {
-        let plane = self.world.control_plane();
-        let direct = std::fs::read_to_string(self.kubeconfig())?;
-        let text = direct.replace(&plane.url(), proxy.url());
-        let behind = plane.scratch().write("behind.kubeconfig", text)?;
+        let behind = self.world.kubeconfig_behind(proxy)?;
         self.begin(Some("by hand"), behind).await
     }
 
@@ -52,20 +30,8 @@ impl Site {
 
     /// The same at a request that `rule` is about.
     pub(crate) async fn doom_by(&'static self, when: When, rule: Rule) -> Result<()> {
-        let proxy = self.front().await?;
-        let kill = || self.world.operator().kill();
-        let rule = rule.times(1);
-        proxy.rule(match when {
-            // What arrives is empty, and refused.
-            When::Before => rule.rewrite_request(move |body| {
-                kill();
-                body.slice(..0)
-            }),
-            When::After => rule.rewrite_body(move |answer| {
-                kill();
-                answer
-            }),
-        });
+        let proxy = self.world.front().await?;
+        proxy.rule(when.kill(&self.world, rule));
         self.start_behind(proxy).await
     }
 }

@@ -10,7 +10,7 @@ use kernel::{Clock, RealClock};
 use kube::api::{Api, DeleteParams, ListParams};
 use reqwest::Method;
 use serde_json::json;
-use testkit::{Result, eventually_within};
+use testkit::{Entry, Result, eventually_within};
 use tokio::sync::Mutex;
 
 /// A minute passes in a second; a resync comes every five.
@@ -159,17 +159,17 @@ async fn at_pace(site: &Site, pace: u32) -> Result<()> {
 /// Waits for a time in which every object is read once more and nothing is written: the passes and
 /// events that the last writes asked for are over.
 async fn settled(site: &Site, crew: &Crew) -> Result<()> {
-    eventually_within(PATIENCE, "a resync without a write", async || {
-        let (mark, before) = (site.world.mark(), reads(crew));
+    let resync = async || {
+        let before = reads(crew);
         eventually_within(PATIENCE, "all have been read again", async || {
             let since = reads_since(crew, &before);
             Ok(since.values().all(|count| *count >= 1).then_some(()))
         })
-        .await?;
-        let written = crew.kubernetes_writes(mark).await?;
-        Ok(written.is_empty().then_some(()))
-    })
-    .await
+        .await
+    };
+    // As many resyncs as come in PATIENCE.
+    let is_meant = |write: &Entry| crew.is_about(write);
+    site.world.settle(24, resync, is_meant).await.map(drop)
 }
 
 #[test]

@@ -11,78 +11,56 @@ pub(crate) mod vault;
 
 use std::ops::Deref;
 use std::panic::Location;
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
-use std::sync::{LazyLock, Mutex};
 
 use api::vault::{
     VaultClusterPolicy, VaultClusterRole, VaultConnection, VaultKVSecret, VaultPolicy, VaultRole,
 };
-use k8s_openapi::api::authentication::v1::TokenRequest;
-use k8s_openapi::api::core::v1::{ConfigMap, Namespace, ServiceAccount};
-use k8s_openapi::api::events::v1::Event;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::{Resource, ResourceExt};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::Resource;
+use kube::api::Api;
 use reqwest::Method;
 use serde_json::{Value, json};
-use testkit::fault_proxy::{FaultProxy, Listen, Upstream};
-use testkit::{Entry, Lanes, Mark, Result, Story, World, eventually, is};
-use tokio::runtime::Runtime;
+use testkit::fault_proxy::FaultProxy;
+use testkit::stories::{WorldPool, annotate_all, lasting_proxy, manifest, merge};
+use testkit::{Entry, Mark, Result, Story, World, eventually, is};
+
+#[allow(unused_imports, reason = "each file uses its part")]
+pub(crate) use testkit::stories::{
+    Plan, annotate, change_object, condition_message as said, event, events, is_annotated,
+    label_namespace as label, note,
+};
 
 /// The operator's ServiceAccount, as the world calls it, and its role at every mount.
 const OPERATOR: &str = "pontoon";
 
-/// What the world of a file is like.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Plan {
-    /// Time runs this many times as fast inside the operator.
-    pub(crate) pace: u32,
-    /// Flags of the operator.
-    pub(crate) args: &'static [&'static str],
-}
-
-/// Tells a story in a world that the stories of its file share, and those of other files that the
-/// executable puts into the same `group`, if their plan is the same.
-///
-/// All stories run on one runtime: the connections of the worlds' clients belong to it.
-#[track_caller]
-pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&'static Site) -> Result<()>) -> Result<()> {
-    static RUNTIME: LazyLock<Runtime> =
-        LazyLock::new(|| Runtime::new().expect("a runtime can be had"));
-    static LANES: Lanes<(Plan, &str), Leaked> = Lanes::new(WORLDS, crate::STORIES_A_WORLD);
-    let group = crate::group(Location::caller().file());
-    RUNTIME.block_on(async {
-        let start = async || Leaked::start(plan).await;
-        let site = LANES.borrow((plan, group), start).await?;
-        let told = story(site.0).await;
-        // Where the operator dies, its writes are counted: there, stories clear up themselves.
-        if crate::STORIES_A_WORLD > 1
-            && let Err(error) = site.0.pause_left_crews().await
-        {
-            eprintln!("objects of stories that have ended are still looked at: {error:#}");
-        }
-        told
-    })
-}
-
 /// How many worlds an executable has at once.
 const WORLDS: usize = 4;
 
-/// A site for stories and what they leave running. Its servers end with this.
-struct Leaked(&'static Site);
-
-impl Leaked {
-    async fn start(plan: Plan) -> Result<Self> {
-        Ok(Self(Box::leak(Box::new(Site::start(plan).await?))))
-    }
+/// Tells a story in a world that the stories of its file share, and those of other files that the
+/// executable puts into the same `group`, if their plan is the same.
+#[track_caller]
+pub(crate) fn tell(plan: Plan, story: impl AsyncFnOnce(&'static Site) -> Result<()>) -> Result<()> {
+    static POOL: WorldPool<(Plan, &str), Site> = WorldPool::new(WORLDS, crate::STORIES_A_WORLD);
+    let group = crate::group(Location::caller().file());
+    POOL.run(
+        (plan, group),
+        || Site::start(plan),
+        async |site| {
+            let told = story(site).await;
+            // Where the operator dies, its writes are counted: there, stories clear up themselves.
+            if crate::STORIES_A_WORLD > 1
+                && let Err(error) = site.pause_left_crews().await
+            {
+                eprintln!("objects of stories that have ended are still looked at: {error:#}");
+            }
+            told
+        },
+    )
 }
 
-impl Drop for Leaked {
-    fn drop(&mut self) {
-        self.0.world.end();
-    }
-}
-
-/// A world and its stories.
+/// A world and its stories. What a [`World`] can do, it can.
 pub(crate) struct Site {
     pub(crate) world: World,
     /// Whether a story has put an operator in place that is to die, or has died.
@@ -91,16 +69,25 @@ pub(crate) struct Site {
     left: Mutex<Vec<String>>,
 }
 
+impl Deref for Site {
+    type Target = World;
+
+    fn deref(&self) -> &World {
+        &self.world
+    }
+}
+
+impl AsRef<World> for Site {
+    fn as_ref(&self) -> &World {
+        &self.world
+    }
+}
+
 impl Site {
     async fn start(plan: Plan) -> Result<Self> {
-        let world = World::new().on_reused_plane().vault();
-        let mut world = world.feature("vault").time(plan.pace);
-        for arg in plan.args {
-            world = world.arg(*arg);
-        }
-        let world = world.start().await?;
+        let world = plan.world("vault").on_reused_plane().vault();
         let site = Self {
-            world,
+            world: world.start().await?,
             has_doomed_operator: AtomicBool::new(false),
             left: Mutex::default(),
         };
@@ -115,9 +102,9 @@ impl Site {
         let cluster = self.world.cluster();
         for crew in left {
             let team = self.in_namespace(&crew);
-            pause_all::<VaultPolicy>(&team, &crew).await?;
-            pause_all::<VaultRole>(&team, &crew).await?;
-            pause_all::<VaultKVSecret>(&team, &crew).await?;
+            pause_all::<VaultPolicy>(&team, "").await?;
+            pause_all::<VaultRole>(&team, "").await?;
+            pause_all::<VaultKVSecret>(&team, "").await?;
             pause_all::<VaultClusterPolicy>(&cluster, &crew).await?;
             pause_all::<VaultClusterRole>(&cluster, &crew).await?;
             pause_all::<VaultConnection>(&cluster, &crew).await?;
@@ -148,30 +135,9 @@ impl Site {
         Ok(crew)
     }
 
-    /// A proxy before Vault. It stays to the end, as the connections through it do: another proxy
-    /// at its port would count their calls.
+    /// A proxy before Vault, which stays to the end.
     pub(crate) async fn proxy(&self) -> Result<&'static FaultProxy> {
-        let upstream = Upstream {
-            url: self.world.vault().address(),
-            ca_pem: None,
-        };
-        let proxy = FaultProxy::start(upstream, Listen::Http).await?;
-        Ok(Box::leak(Box::new(proxy)))
-    }
-
-    /// A namespace that is there already.
-    pub(crate) fn in_namespace(&self, name: &str) -> Story {
-        let (client, log) = (
-            self.world.cluster().client(),
-            self.world.operator().log_path(),
-        );
-        let scratch = self.world.control_plane().scratch().clone();
-        Story::new(client, Some(name.to_owned()), Some(log), scratch)
-    }
-
-    /// The operator's own namespace.
-    pub(crate) fn home(&self) -> Story {
-        self.in_namespace(self.world.operator_namespace())
+        lasting_proxy(self.world.vault().address(), None).await
     }
 
     /// The ConfigMaps in the operator's own namespace.
@@ -190,21 +156,10 @@ impl Site {
         account: &str,
         audience: Option<&str>,
     ) -> Result<String> {
-        let client = self.world.cluster().client();
-        let accounts = Api::<ServiceAccount>::namespaced(client, namespace);
-        if accounts.get_opt(account).await?.is_none() {
-            let made = serde_json::from_value(json!({"metadata": {"name": account}}))?;
-            accounts.create(&PostParams::default(), &made).await?;
-        }
-        let audiences: Vec<_> = audience.into_iter().collect();
-        let request: TokenRequest = serde_json::from_value(json!({
-            "metadata": {},
-            "spec": {"audiences": audiences, "expirationSeconds": 24 * 3600},
-        }))?;
-        let answer = accounts
-            .create_token_request(account, &PostParams::default(), &request)
-            .await?;
-        Ok(answer.status.expect("a token was asked for").token)
+        let plane = self.world.control_plane();
+        plane
+            .service_account_token(namespace, account, audience)
+            .await
     }
 
     /// The operator's count of something of the predecessor's; 0 when there is none.
@@ -324,8 +279,13 @@ impl Crew {
     /// What the operator wrote in the crew's namespace since `mark`, and about its connection.
     pub(crate) async fn kubernetes_writes(&self, mark: Mark) -> Result<Vec<Entry>> {
         let mut writes = self.site.world.writes_since(mark).await?;
-        writes.retain(|one| one.namespace == self.name() || one.name.starts_with(self.name()));
+        writes.retain(|write| self.is_about(write));
         Ok(writes)
+    }
+
+    /// Whether a write is such a one.
+    pub(crate) fn is_about(&self, write: &Entry) -> bool {
+        write.namespace == self.name() || write.name.starts_with(self.name())
     }
 }
 
@@ -344,133 +304,7 @@ pub(crate) fn admits(accounts: &[&str]) -> Value {
     json!({"serviceAccounts": accounts, "policies": [{"kind": "VaultPolicy", "name": "app"}]})
 }
 
-/// Sets or removes an annotation.
-pub(crate) async fn annotate<K>(
-    story: &Story,
-    name: &str,
-    annotation: &str,
-    value: Option<&str>,
-) -> Result<()>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let change = json!({"metadata": {"annotations": {annotation: value}}});
-    change_object::<K>(story, name, &change).await
-}
-
-/// Changes an object by a merge patch.
-pub(crate) async fn change_object<K>(story: &Story, name: &str, change: &Value) -> Result<()>
-where
-    K: Resource<DynamicType = ()>,
-{
-    let how = PatchParams::default();
-    let api = objects::<K>(story);
-    api.patch(name, &how, &Patch::Merge(change)).await?;
-    Ok(())
-}
-
-/// The objects of a kind that a story is about.
-fn objects<K: Resource<DynamicType = ()>>(story: &Story) -> Api<DynamicObject> {
-    let kind = ApiResource::erase::<K>(&());
-    match story.name() {
-        "" => Api::all_with(story.client(), &kind),
-        namespace => Api::namespaced_with(story.client(), namespace, &kind),
-    }
-}
-
-/// Pauses all objects of a kind in the crew's namespace, or those of the cluster named after it.
-async fn pause_all<K: Resource<DynamicType = ()>>(story: &Story, crew: &str) -> Result<()> {
-    let api = objects::<K>(story);
-    let how = PatchParams::default();
-    let pause = Patch::Merge(json!({"metadata": {"annotations": {kernel::PAUSED: "true"}}}));
-    for object in api.list_metadata(&ListParams::default()).await? {
-        let name = object.name_any();
-        if !story.name().is_empty() || name.starts_with(crew) {
-            match api.patch_metadata(&name, &how, &pause).await {
-                Err(kube::Error::Api(refused)) if refused.code == 404 => {} // it has just gone
-                answer => drop(answer?),
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Sets or removes a label of the story's namespace.
-pub(crate) async fn label(story: &Story, label: &str, value: Option<&str>) -> Result<()> {
-    let namespaces = Api::<Namespace>::all(story.client());
-    let change = json!({"metadata": {"labels": {label: value}}});
-    let how = PatchParams::default();
-    namespaces
-        .patch(story.name(), &how, &Patch::Merge(change))
-        .await?;
-    Ok(())
-}
-
-/// The events about the object `name`.
-pub(crate) async fn events(story: &Story, name: &str) -> Result<Vec<Event>> {
-    // Events about cluster-scoped objects lie in `default`.
-    let namespace = match story.name() {
-        "" => "default",
-        name => name,
-    };
-    let api = Api::<Event>::namespaced(story.client(), namespace);
-    let all = api.list(&ListParams::default()).await?.items;
-    let about = |event: &Event| {
-        let about = event.regarding.as_ref();
-        about.and_then(|about| about.name.as_deref()) == Some(name)
-    };
-    Ok(all.into_iter().filter(about).collect())
-}
-
-/// Waits for an event of this reason about the object `name`.
-pub(crate) async fn event(story: &Story, name: &str, reason: &str) -> Result<Event> {
-    eventually(&format!("event {reason} about {name}"), async || {
-        let mut events = events(story, name).await?.into_iter();
-        Ok(events.find(|event| event.reason.as_deref() == Some(reason)))
-    })
-    .await
-}
-
-/// What is said there, whatever the reason.
-pub(crate) fn note(event: &Event) -> &str {
-    event.note.as_deref().unwrap_or_default()
-}
-
-/// The message of a condition.
-pub(crate) fn said(
-    conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
-    type_: &str,
-) -> String {
-    let one = conditions.iter().find(|one| one.type_ == type_);
-    one.map(|one| one.message.clone()).unwrap_or_default()
-}
-
-/// Whether an object has an annotation.
-pub(crate) fn is_annotated(object: &impl ResourceExt, annotation: &str) -> bool {
-    object.annotations().contains_key(annotation)
-}
-
-fn manifest<K: Resource<DynamicType = ()>>(name: &str, spec: &Value) -> String {
-    let object = json!({
-        "apiVersion": K::api_version(&()),
-        "kind": K::kind(&()),
-        "metadata": {"name": name},
-        "spec": spec,
-    });
-    format!("---\n{object}\n")
-}
-
-/// As RFC 7386 says.
-fn merge(target: &mut Value, change: &Value) {
-    let (Value::Object(target), Value::Object(change)) = (&mut *target, change) else {
-        *target = change.clone();
-        return;
-    };
-    for (key, value) in change {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
-        }
-    }
+/// Pauses all objects of a kind whose name begins with `prefix`.
+async fn pause_all<K: Resource<DynamicType = ()>>(story: &Story, prefix: &str) -> Result<()> {
+    annotate_all::<K>(story, prefix, kernel::PAUSED, "true").await
 }

@@ -13,16 +13,16 @@ use crate::wire::{Request, Response};
 use crate::xml::Element;
 use crate::xml::read::{self, Node};
 
-const KIND: &str = "connection group";
+pub(super) const KIND: &str = "connection group";
 
 /// The members of a Create or an Update.
 #[derive(Default)]
-struct Sent {
-    name: Option<String>,
-    ipv6: Option<bool>,
-    anycast: Option<String>,
-    enabled: Option<bool>,
-    tags: Vec<(String, String)>,
+pub(super) struct Sent {
+    pub(super) name: Option<String>,
+    pub(super) ipv6: Option<bool>,
+    pub(super) anycast: Option<String>,
+    pub(super) enabled: Option<bool>,
+    pub(super) tags: Vec<(String, String)>,
 }
 
 fn sent(root: Node<'_, '_>) -> Result<Sent, ApiError> {
@@ -54,6 +54,12 @@ impl CloudFront {
     ) -> Result<Response, ApiError> {
         let root = "CreateConnectionGroupRequest";
         let sent = read::document(&request.body, root, NAMESPACE, created)?;
+        let group = self.make_group(at, sent)?;
+        let told = told::group(&group, at, at.write_answered());
+        Ok(answered(201, told, Some(&group.version.etag)))
+    }
+
+    pub(super) fn make_group(&mut self, at: &At<'_>, sent: Sent) -> Result<Group, ApiError> {
         let name = sent.name.ok_or_else(|| invalid("Name is required."))?;
         rules::name(&name)?;
         rules::tags(&sent.tags)?;
@@ -70,8 +76,7 @@ impl CloudFront {
         group.tags = tags;
         self.put_group(at.account, group.clone(), at.moment.now);
         self.judge_twins(&group.id, &group.tags, at.moment.now);
-        let told = told::group(&group, at, at.write_answered());
-        Ok(answered(201, told, Some(&group.version.etag)))
+        Ok(group)
     }
 
     pub(super) fn update_group(
@@ -82,8 +87,20 @@ impl CloudFront {
     ) -> Result<Response, ApiError> {
         let root = "UpdateConnectionGroupRequest";
         let sent = read::optional(&request.body, root, NAMESPACE, updated)?;
+        let group = self.change_group(at, id, request.header("if-match"), sent)?;
+        let told = told::group(&group, at, at.write_answered());
+        Ok(answered(200, told, Some(&group.version.etag)))
+    }
+
+    pub(super) fn change_group(
+        &mut self,
+        at: &At<'_>,
+        id: &str,
+        version: Option<&str>,
+        sent: Sent,
+    ) -> Result<Group, ApiError> {
         let live = self.live_group(at, id)?;
-        matched(request.header("if-match"), &live.version.etag)?;
+        matched(version, &live.version.etag)?;
         let replaced = at.moment.switches.word("update") == "replace";
         let group = Group {
             ipv6: sent.ipv6.unwrap_or(replaced || live.ipv6),
@@ -114,10 +131,8 @@ impl CloudFront {
             version: self.version(at, Some(&live.version)),
             ..group
         };
-        let told = told::group(&group, at, at.write_answered());
-        let etag = group.version.etag.clone();
-        self.put_group(at.account, group, at.moment.now);
-        Ok(answered(200, told, Some(&etag)))
+        self.put_group(at.account, group.clone(), at.moment.now);
+        Ok(group)
     }
 
     pub(super) fn delete_group(
@@ -126,8 +141,18 @@ impl CloudFront {
         id: &str,
         request: &Request,
     ) -> Result<Response, ApiError> {
+        self.remove_group(at, id, request.header("if-match"))?;
+        Ok(Response::xml(204, String::new()))
+    }
+
+    pub(super) fn remove_group(
+        &mut self,
+        at: &At<'_>,
+        id: &str,
+        version: Option<&str>,
+    ) -> Result<(), ApiError> {
         let live = self.live_group(at, id)?;
-        matched(request.header("if-match"), &live.version.etag)?;
+        matched(version, &live.version.etag)?;
         let now = at.moment.now;
         let deployed = live.version.status(now) == "Deployed";
         if live.enabled || !deployed {
@@ -148,7 +173,7 @@ impl CloudFront {
             .account(at.account)
             .groups
             .put(&live.id, None, now);
-        Ok(Response::xml(204, String::new()))
+        Ok(())
     }
 
     pub(super) fn get_group(&self, at: &At<'_>, named: &str) -> Result<Response, ApiError> {

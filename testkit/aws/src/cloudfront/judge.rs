@@ -34,7 +34,7 @@ pub(super) struct Touched<'a> {
 }
 
 /// What was seen, and who has yet to look again.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Judge {
     pub(super) violations: Vec<Violation>,
     /// Account and id of what was refused as stale and not read since.

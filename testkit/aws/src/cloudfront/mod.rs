@@ -49,6 +49,7 @@ mod control;
 mod distributions;
 mod error;
 mod groups;
+mod in_memory;
 mod invalidations;
 mod judge;
 mod managed;
@@ -68,6 +69,8 @@ use http::Method;
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
+
+pub use in_memory::{ConnectionGroups, GroupConfig, GroupState};
 
 use error::invalid;
 use judge::Judge;
@@ -112,8 +115,8 @@ const fn switch(name: &'static str, accepts: Accepts) -> Switch {
     Switch { name, accepts }
 }
 
-/// The emulated CloudFront.
-#[derive(Debug)]
+/// The emulated CloudFront. A clone has its own tenants and groups, and the same zones and certificates.
+#[derive(Debug, Clone)]
 pub struct CloudFront {
     store: Store,
     judge: Judge,

@@ -112,7 +112,7 @@ pub(crate) struct Invalidation {
 }
 
 /// What one account has.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Account {
     pub(crate) tenants: Shelf<Tenant>,
     pub(crate) groups: Shelf<Group>,
@@ -131,7 +131,7 @@ pub(crate) struct Holder {
 }
 
 /// All accounts.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Store {
     pub(crate) accounts: BTreeMap<String, Account>,
     /// By domain in lower case, over all accounts.

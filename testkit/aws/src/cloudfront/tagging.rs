@@ -24,6 +24,16 @@ impl CloudFront {
         request: &Request,
     ) -> Result<Response, ApiError> {
         let sent = read::document(&request.body, "Tags", NAMESPACE, body::tags)?;
+        self.add_tags(at, arn, sent)?;
+        Ok(Response::xml(204, String::new()))
+    }
+
+    pub(super) fn add_tags(
+        &mut self,
+        at: &At<'_>,
+        arn: &str,
+        sent: Vec<(String, String)>,
+    ) -> Result<(), ApiError> {
         rules::tags(&sent)?;
         let tagged = self.tagged(at, arn)?;
         let mut tags = self.tags_of(at, &tagged);
@@ -32,7 +42,7 @@ impl CloudFront {
         let all: Vec<_> = tags.clone().into_iter().collect();
         rules::tags(&all)?;
         self.retag(at, &tagged, &before, tags);
-        Ok(Response::xml(204, String::new()))
+        Ok(())
     }
 
     pub(super) fn untag(
@@ -46,17 +56,31 @@ impl CloudFront {
             Ok(keys.into_iter().map(Node::text).collect::<Vec<_>>())
         };
         let keys = read::document(&request.body, "TagKeys", NAMESPACE, keys)?;
+        self.remove_tags(at, arn, &keys)?;
+        Ok(Response::xml(204, String::new()))
+    }
+
+    pub(super) fn remove_tags(
+        &mut self,
+        at: &At<'_>,
+        arn: &str,
+        keys: &[String],
+    ) -> Result<(), ApiError> {
         let tagged = self.tagged(at, arn)?;
         let before = self.tags_of(at, &tagged);
         let mut tags = before.clone();
         tags.retain(|key, _| !keys.contains(key));
         self.retag(at, &tagged, &before, tags);
-        Ok(Response::xml(204, String::new()))
+        Ok(())
     }
 
     pub(super) fn list_tags(&self, at: &At<'_>, arn: &str) -> Result<Element, ApiError> {
+        Ok(told::tags(&self.live_tags(at, arn)?))
+    }
+
+    pub(super) fn live_tags(&self, at: &At<'_>, arn: &str) -> Result<Tags, ApiError> {
         let tagged = self.tagged(at, arn)?;
-        Ok(told::tags(&self.tags_of(at, &tagged)))
+        Ok(self.tags_of(at, &tagged))
     }
 
     fn tagged(&self, at: &At<'_>, arn: &str) -> Result<Tagged, ApiError> {

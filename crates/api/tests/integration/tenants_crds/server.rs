@@ -5,11 +5,11 @@
 
 use api::tenants::{self, names};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::api::{Api, ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams};
-use kube::core::GroupVersionKind;
+use kube::api::{Api, DynamicObject, Patch, PatchParams, PostParams};
 use kube::{Client, ResourceExt};
 use serde_json::{Value, json};
-use testkit::{ControlPlane, Result, eventually};
+pub(crate) use testkit::stories::merge;
+use testkit::{ControlPlane, Result, eventually, objects_of, until_served};
 use tokio::sync::OnceCell;
 
 use super::offenders::offenders;
@@ -70,26 +70,6 @@ fn without_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition 
     crd
 }
 
-async fn until_served(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
-    let definitions = Api::<CustomResourceDefinition>::all(client.clone());
-    let name = crd.name_any();
-    eventually(&format!("{name} is established and served"), async || {
-        let established = is_established(&definitions.get(&name).await?);
-        let api = api(client, &crd.spec.names.kind);
-        let listed = api.list(&ListParams::default()).await;
-        Ok((established && listed.is_ok()).then_some(()))
-    })
-    .await
-}
-
-fn is_established(crd: &CustomResourceDefinition) -> bool {
-    let conditions = crd.status.iter().flat_map(|status| &status.conditions);
-    let mut established = conditions
-        .flatten()
-        .filter(|one| one.type_ == "Established");
-    established.any(|one| one.status == "True")
-}
-
 /// The rules are in force as soon as a number is no spec.
 async fn until_strict(client: &Client, kind: &str) -> Result<()> {
     eventually(&format!("the rules of {kind} are in force"), async || {
@@ -100,17 +80,9 @@ async fn until_strict(client: &Client, kind: &str) -> Result<()> {
 }
 
 pub(crate) fn api(client: &Client, kind: &str) -> Api<DynamicObject> {
-    let gvk = GroupVersionKind::gvk(names::GROUP, "v1alpha1", kind);
-    let crd = tenants::crds()
-        .into_iter()
-        .find(|crd| crd.spec.names.kind == kind);
-    let crd = crd.expect("one of the five kinds");
-    let resource = ApiResource::from_gvk_with_plural(&gvk, &crd.spec.names.plural);
-    if crd.spec.scope == "Namespaced" {
-        Api::namespaced_with(client.clone(), "team-a", &resource)
-    } else {
-        Api::all_with(client.clone(), &resource)
-    }
+    let mut crds = tenants::crds().into_iter();
+    let crd = crds.find(|crd| crd.spec.names.kind == kind);
+    objects_of(client, &crd.expect("one of the five kinds"), "team-a")
 }
 
 /// The smallest spec of `kind`, changed by the merge patch `change`.
@@ -127,21 +99,6 @@ pub(crate) fn spec(kind: &str, change: &Value) -> Value {
     };
     merge(&mut spec, change);
     spec
-}
-
-/// As RFC 7386 says.
-pub(crate) fn merge(target: &mut Value, change: &Value) {
-    let (Value::Object(target), Value::Object(change)) = (&mut *target, change) else {
-        *target = change.clone();
-        return;
-    };
-    for (key, value) in change {
-        if value.is_null() {
-            target.remove(key);
-        } else {
-            merge(target.entry(key).or_insert(Value::Null), value);
-        }
-    }
 }
 
 pub(crate) fn object(kind: &str, name: &str, spec: &Value) -> DynamicObject {

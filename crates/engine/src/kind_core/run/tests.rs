@@ -169,6 +169,22 @@ async fn a_step_without_an_intent_still_needs_the_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn metadata_that_comes_first_is_written_before_any_step() {
+    let kind = Graph {
+        obsolete_annotation: Some("obsolete"),
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["metadata"]["annotations"] = json!({"obsolete": "x"}));
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::Again));
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+    let first = written(&[("remove annotation", "1"), ("status", "2")]);
+    assert_eq!(*server.writes.lock(), first);
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+    assert_eq!(server.times("apply a ends"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pass_that_is_dropped_leaves_no_fresh_intent() {
     let kind = Graph {
         has_intents: true,
@@ -207,6 +223,22 @@ async fn an_intent_is_fresh_again_only_if_nothing_happened(
     let failed = pass(&kind, &mut remembered, &server).await.unwrap_err();
     assert_eq!(failed.class, error.class);
     assert_eq!(remembered.fresh_intents, fresh);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_intent_of_an_earlier_process_does_not_become_fresh() {
+    let kind = Graph {
+        has_intents: true,
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["status"] = json!({"intents": ["a"]}));
+    *server.error.lock() = Some(CallError::new(Class::Transient, "failed"));
+    let mut remembered = Remembered::default();
+    let failed = pass(&kind, &mut remembered, &server).await.unwrap_err();
+    assert_eq!(failed.class, Class::Transient);
+    // The earlier process may have performed the step.
+    assert_eq!(remembered.fresh_intents, Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use api::tenants::{AliasPolicy, DistributionTenant, Dns, DnsProvider, RecordAdoption};
 
 use crate::body::Live;
-use crate::cli::site::Site;
+use crate::cli::session::TenantsSession;
 use crate::dns::outlook::Ahead;
 use crate::dns::record::{Action, Content, RecordSet};
 use crate::dns::want::wanted;
@@ -24,11 +24,11 @@ const GUESSES: usize = 3;
 pub(super) async fn add(
     object: &mut DistributionTenant,
     live: &Live,
-    site: &Site,
+    session: &TenantsSession,
 ) -> Result<(), String> {
     let claim = Claim::of(object);
-    let all = zones(&site.asker(), &site.ctx).await?;
-    let target = target(live, site).await?;
+    let all = zones(&session.asker(), &session.ctx).await?;
+    let target = target(live, session).await?;
     let mut dns = Dns {
         provider: DnsProvider::Route53,
         hosted_zone_id: None,
@@ -49,7 +49,7 @@ pub(super) async fn add(
             .filter(|zone| used.contains(&zone.id))
             .cloned()
             .collect();
-        let ahead = taking_over(&claim.key, names, &used, &site.ctx).await?;
+        let ahead = taking_over(&claim.key, names, &used, &session.ctx).await?;
         if ahead.only_marks() {
             object.spec.settings.dns = Some(within(dns, used));
             return Ok(());
@@ -62,11 +62,11 @@ pub(super) async fn add(
     Err("they differ among each other in ttl or type".to_owned())
 }
 
-async fn target(live: &Live, site: &Site) -> Result<Target, String> {
+async fn target(live: &Live, session: &TenantsSession) -> Result<Target, String> {
     let id = live.summary.connection_group_id.as_ref();
     let id = id.ok_or("CloudFront does not tell its connection group")?;
-    let own = site.ctx.own().await;
-    let group = site.ctx.outside.group(own, &site.asker(), id).await;
+    let own = session.ctx.own().await;
+    let group = session.ctx.outside.group(own, &session.asker(), id).await;
     let group = group.map_err(|error| error.to_string())?;
     Ok(Target {
         endpoint: group.routing_endpoint.clone(),

@@ -26,6 +26,8 @@ pub(super) struct Graph {
     pub(super) has_intents: bool,
     /// `learn` keeps nothing.
     pub(super) is_forgetful: bool,
+    /// Goes from the object before anything else happens.
+    pub(super) obsolete_annotation: Option<&'static str>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -175,6 +177,12 @@ impl KindCore for Graph {
 
     fn saved_intents(&self, status: &GraphStatus) -> Vec<String> {
         status.intents.clone()
+    }
+
+    fn metadata(&self, world: &World<Self>) -> Option<ObjectWrite<'_>> {
+        let obsolete = self.obsolete_annotation?;
+        world.object.annotation(obsolete)?;
+        Some(ObjectWrite::RemoveAnnotation(obsolete))
     }
 
     fn is_dry_run(&self, object: &Object<Self>) -> bool {
@@ -329,6 +337,11 @@ impl Effects<Graph> for InMemory {
             ObjectWrite::RemoveFinalizer(_) => {
                 stored["metadata"]["finalizers"] = json!([]);
                 "remove finalizer"
+            }
+            ObjectWrite::RemoveAnnotation(annotation) => {
+                let annotations = stored["metadata"]["annotations"].as_object_mut();
+                annotations.unwrap().remove(annotation);
+                "remove annotation"
             }
             ObjectWrite::Status { after, .. } => {
                 stored["status"] = after.clone();
