@@ -62,7 +62,7 @@ enum Verb {
         #[arg(long)]
         list: bool,
     },
-    /// Look at the source: format, clippy, generated files, arrows, licences, cases, traces
+    /// Look at the source: format, clippy, generated files, arrows, licences, cases, traces, vocabulary
     Check,
     /// Write the chart's CRDs
     Crds,

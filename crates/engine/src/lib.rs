@@ -31,6 +31,7 @@ mod kill;
 mod kind;
 mod kind_core;
 mod lease;
+pub mod leftovers;
 pub mod metrics;
 mod pass;
 mod patch;

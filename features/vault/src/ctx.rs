@@ -9,12 +9,14 @@ use api::vault::{
     PolicyKind, PolicyReference, VaultClusterPolicy, VaultClusterRole, VaultConnection,
     VaultConnectionSpec, VaultKVSecret, VaultPolicy, VaultRole,
 };
+use engine::leftovers::LeftoverStore;
 use engine::{Applier, Cache, Deck, Index, Kind, Projection, Running, Stored, WatchKey};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
 use kernel::ObjectKey;
 use serde_json::Value;
 
+use crate::cleanup::VaultLeftover;
 use crate::language::text::Header;
 use crate::links::{Dependent, Links, Standing};
 use crate::metrics::Metrics;
@@ -35,6 +37,7 @@ pub(crate) struct Ctx {
     pub(crate) links: Arc<Links>,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) applier: Applier,
+    pub(crate) leftovers: LeftoverStore<VaultLeftover>,
     pub(crate) caches: Caches,
     pub(crate) refusals: Refusals,
     pub(crate) looks: Looks,
@@ -108,6 +111,7 @@ impl Ctx {
             links: Links::new(deck.clock.clone()),
             metrics: Arc::new(Metrics::new(&deck.metrics)),
             applier: deck.applier("pontoon-vault"),
+            leftovers: LeftoverStore::new(deck),
             deck: deck.clone(),
             settings,
             caches,

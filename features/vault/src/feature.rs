@@ -117,7 +117,7 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
             spec["tenancy"]["templates"].is_array()
         }),
     )
-    .follow(cleanup::watched(&deck.namespace), follow::nobody);
+    .follow(ctx.leftovers.watch_key(), follow::nobody);
     let connections = Dependent::ALL.into_iter().fold(connections, |spec, kind| {
         spec.follow(ctx.caches.of(kind).key().clone(), follow::nobody)
     });

@@ -42,7 +42,7 @@ const LOOKS: [(&str, Look); 6] = [
     ("licences", licences),
     ("cases", |source| Ok(cases(source))),
     ("traces", |source| Ok(traces(source))),
-    ("words", words),
+    ("vocabulary", vocabulary),
 ];
 
 /// The source as it lies there.
@@ -203,7 +203,7 @@ fn sources(source: &Source) -> impl Iterator<Item = (String, &str, &str)> {
     })
 }
 
-fn words(source: &Source) -> Result<Vec<String>, Error> {
+fn vocabulary(source: &Source) -> Result<Vec<String>, Error> {
     let vocabulary = vocabulary::Vocabulary::read(cargo::root())?;
     let mut packages = BTreeMap::<String, vocabulary::Names>::new();
     for (package, file, text) in sources(source) {

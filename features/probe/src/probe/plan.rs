@@ -159,8 +159,8 @@ fn outside(
     let step = match (found, desired) {
         (Some((_, Ownership::Ours)), None) => Step::Remove { name, marker },
         (Some((_, Ownership::Foreign(_) | Ownership::Unmarked)) | None, None) => return Ok(None),
-        (Some((_, Ownership::Foreign(owner))), Some(_)) => return Err(taken(&name, &owner)),
-        (Some((_, Ownership::Unmarked)), Some(_)) => return Err(taken(&name, "nobody")),
+        (Some((_, Ownership::Foreign(owner))), Some(_)) => return Err(conflict(&name, &owner)),
+        (Some((_, Ownership::Unmarked)), Some(_)) => return Err(conflict(&name, "nobody")),
         (Some((thing, Ownership::Ours)), Some((_, value)))
             if thing.value == value && is_on_record =>
         {
@@ -176,7 +176,7 @@ fn outside(
     Ok(Some(Next::step(step)))
 }
 
-fn taken(name: &str, owner: &str) -> Stop {
+fn conflict(name: &str, owner: &str) -> Stop {
     let message = format!(
         "{name} exists outside and belongs to {owner}; rename the Probe, or remove it there"
     );

@@ -143,7 +143,7 @@ fn failed(mut world: World) -> World {
 }
 
 /// What `next` asks for, in words.
-fn asked(world: &World) -> String {
+fn next_in_text(world: &World) -> String {
     let phrases = |reads: &[Read], steps: &[Step]| {
         let reads = reads.iter().map(ToString::to_string);
         let steps = steps.iter().map(ToString::to_string);
@@ -176,7 +176,7 @@ fn asked(world: &World) -> String {
     "put thing harbour-team-ferry"
 )]
 fn what_is_next(#[case] world: World, #[case] expected: &str) {
-    assert_eq!(asked(&world), expected);
+    assert_eq!(next_in_text(&world), expected);
 }
 
 #[rstest]
@@ -195,7 +195,7 @@ fn what_is_next(#[case] world: World, #[case] expected: &str) {
 #[case::ours_and_deleted(deleted(on_record(read(ours("a")))), "remove thing harbour-team-ferry")]
 #[case::absent_and_deleted(deleted(on_record(read(Seen::Absent))), "done")]
 fn what_happens_outside(#[case] world: World, #[case] expected: &str) {
-    assert_eq!(asked(&world), expected);
+    assert_eq!(next_in_text(&world), expected);
 }
 
 #[rstest]
@@ -214,7 +214,7 @@ fn what_happens_to_the_config_map(
     let mut world = behaving(Behaviour::Quiet, world());
     world.facts.config_map = cached;
     world.observed.config_map = config_map;
-    assert_eq!(asked(&world), expected);
+    assert_eq!(next_in_text(&world), expected);
 }
 
 #[test]
@@ -226,7 +226,7 @@ fn a_config_map_that_was_there_all_the_same_is_read_before_it_is_written() {
     let step = steps.remove(0);
     let outcome = Err(CallError::new(Class::Stale, "there is one"));
     core().learn(&mut world, Learned::Outcome { step, outcome });
-    assert_eq!(asked(&world), "get the ConfigMap");
+    assert_eq!(next_in_text(&world), "get the ConfigMap");
 }
 
 #[test]

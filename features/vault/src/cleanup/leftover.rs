@@ -2,9 +2,13 @@
 
 use std::fmt;
 
-use api::vault::{IntentKind, PreviousName, VaultConnection, VaultKVSecret, VaultKVSecretStatus};
+use api::vault::{
+    IntentKind, PreviousName, VaultConnection, VaultKVSecret, VaultKVSecretStatus, names as words,
+};
+use engine::leftovers::Leftover;
 use kernel::ObjectKey;
 use kube::Resource;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::ctx::Ctx;
 use crate::kv::KvPath;
@@ -16,16 +20,17 @@ use crate::sync::{Declared, Remains};
 const HASH_DIGITS: usize = 32;
 
 /// Where in Vault something can be left.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Site {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub(crate) enum VaultPath {
     /// A policy or a role.
     Place(Place),
     /// `<mount>/metadata/<path>`: a seed, with all its versions.
     Seed(KvPath),
 }
 
-impl Site {
-    /// The site that a recorded path names.
+impl VaultPath {
+    /// The path that a record names.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if let Some(place) = Place::parse(text) {
             return Some(Self::Place(place));
@@ -33,12 +38,12 @@ impl Site {
         KvPath::of_metadata(text).map(Self::Seed)
     }
 
-    /// The site of a seed, by the path in its spec: `<mount>/data/<path>`.
+    /// The path of a seed's metadata, from the path in its spec: `<mount>/data/<path>`.
     pub(crate) fn of_seed(path: &str) -> Option<Self> {
         KvPath::parse(path).map(Self::Seed)
     }
 
-    /// Vault does not tell names of policies and roles apart by case.
+    /// Whether both are the same. Vault ignores case in names of policies and roles.
     pub(crate) fn is(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Place(one), Self::Place(other)) => one.is(other),
@@ -47,8 +52,8 @@ impl Site {
         }
     }
 
-    /// What is counted: `policy`, `role` or `secret`.
-    pub(super) fn word(&self) -> &'static str {
+    /// The label of its metrics: `policy`, `role` or `secret`.
+    pub(super) fn resource_type(&self) -> &'static str {
         match self {
             Self::Place(Place::Policy { .. }) => "policy",
             Self::Place(Place::Role { .. }) => "role",
@@ -56,7 +61,7 @@ impl Site {
         }
     }
 
-    /// The same text for the same site, in whatever case its name was given.
+    /// The same text for the same path, in whatever case its name was given.
     fn canonical(&self) -> String {
         match self {
             Self::Place(Place::Policy { name }) => Place::Policy {
@@ -73,7 +78,7 @@ impl Site {
     }
 }
 
-impl fmt::Display for Site {
+impl fmt::Display for VaultPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Place(place) => place.fmt(f),
@@ -82,14 +87,31 @@ impl fmt::Display for Site {
     }
 }
 
+impl From<VaultPath> for String {
+    fn from(path: VaultPath) -> Self {
+        path.to_string()
+    }
+}
+
+impl TryFrom<String> for VaultPath {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        Self::parse(&text).ok_or("neither a policy, a role nor the metadata of a secret")
+    }
+}
+
 /// What may be left in Vault after its object has gone, or has moved away.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Leftover {
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct VaultLeftover {
     /// The object's kind.
     pub(crate) kind: String,
     /// The object, as `ns/name` or `name`; empty where the predecessor did not say.
+    #[serde(default)]
     pub(crate) resource: String,
-    pub(crate) site: Site,
+    #[serde(rename = "vaultPath")]
+    pub(crate) path: VaultPath,
     /// Its Vault namespace: from the root if the address is known, else below the connection's.
     pub(crate) vault_namespace: Option<String>,
     pub(crate) connection: String,
@@ -102,10 +124,29 @@ pub(crate) struct Leftover {
     /// The version of a seed that we wrote.
     pub(crate) seeded_version: Option<u64>,
     /// Written by us for certain; else only a marker or the hash can tell.
+    #[serde(
+        default = "recorded_by_default",
+        serialize_with = "write_recorded",
+        deserialize_with = "read_recorded"
+    )]
     pub(crate) recorded: bool,
 }
 
-impl Leftover {
+/// Only what is uncertain has the key.
+fn recorded_by_default() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+fn write_recorded<S: Serializer>(recorded: &bool, serializer: S) -> Result<S::Ok, S::Error> {
+    (!recorded).then_some(false).serialize(serializer)
+}
+
+fn read_recorded<'de, D: Deserializer<'de>>(deserializer: D) -> Result<bool, D::Error> {
+    Ok(String::deserialize(deserializer)? != "false")
+}
+
+impl VaultLeftover {
     /// An earlier place of an object, whose connection is gone.
     pub(crate) fn of<K: Declared>(
         object: &K,
@@ -116,7 +157,7 @@ impl Leftover {
         Self {
             owner: entry.owner.clone(),
             vault_namespace: object.terms().vault_namespace.map(str::to_owned),
-            ..Self::at(Site::Place(place.clone()), object, connection)
+            ..Self::at(VaultPath::Place(place.clone()), object, connection)
         }
     }
 
@@ -133,7 +174,7 @@ impl Leftover {
             owner: owner.clone(),
             canonical_hash: hash.clone(),
             recorded: *recorded,
-            ..Self::at(Site::Place(place.clone()), object, connection)
+            ..Self::at(VaultPath::Place(place.clone()), object, connection)
         };
         let own = object.terms().vault_namespace;
         leftover.over(ctx.connection(connection).as_ref(), own)
@@ -142,30 +183,30 @@ impl Leftover {
     /// A seed that could not be removed before its object has to go, in the Vault that `connection` leads
     /// to.
     pub(crate) fn of_seed(seed: &VaultKVSecret, connection: Option<&VaultConnection>) -> Self {
-        let path = &seed.spec.path;
+        let declared = &seed.spec.path;
         // A path that names nothing was never written to; its record says so to a person.
-        let site = Site::of_seed(path).unwrap_or_else(|| {
-            Site::Seed(KvPath {
+        let path = VaultPath::of_seed(declared).unwrap_or_else(|| {
+            VaultPath::Seed(KvPath {
                 mount: String::new(),
-                path: path.clone(),
+                path: declared.clone(),
             })
         });
         let status = seed.status.clone().unwrap_or_default();
         let leftover = Self {
             seeded_version: seeded(&status),
             owner: status.sync.binding.and_then(|binding| binding.owner),
-            ..Self::at(site, seed, &seed.spec.connection_ref)
+            ..Self::at(path, seed, &seed.spec.connection_ref)
         };
         leftover.over(connection, None)
     }
 
-    fn at<K: Resource<DynamicType = ()>>(site: Site, object: &K, connection: &str) -> Self {
+    fn at<K: Resource<DynamicType = ()>>(path: VaultPath, object: &K, connection: &str) -> Self {
         let meta = object.meta();
         let name = meta.name.as_deref().unwrap_or_default();
         Self {
             kind: K::kind(&()).into_owned(),
             resource: ObjectKey::of(meta.namespace.as_deref(), name).to_string(),
-            site,
+            path,
             vault_namespace: None,
             connection: connection.to_owned(),
             address: None,
@@ -200,22 +241,32 @@ impl Leftover {
         let known = self.address.as_deref();
         known.is_none_or(|address| is_same_address(address, &connection.spec.address))
     }
+}
 
-    /// The name of its record: the same for the same thing over the same connection.
-    pub(super) fn record_name(&self) -> String {
+impl Leftover for VaultLeftover {
+    const LABEL: (&'static str, &'static str) = (words::CLEANUP_RECORD_LABEL, "true");
+    const TARGET: &'static str = "connection";
+    const OUTSIDE: &'static str = "Vault";
+
+    fn record_name(&self) -> String {
         let namespace = self.vault_namespace.as_deref().unwrap_or_default();
         let text = format!(
             "{}\n{namespace}\n{}",
             self.connection,
-            self.site.canonical()
+            self.path.canonical()
         );
         format!("vault-cleanup-{}", &sha256(&text)[..HASH_DIGITS])
     }
+
+    /// What is certain covers what is only suspected.
+    fn covers(&self, other: &Self) -> bool {
+        self == other || (self.recorded && !other.recorded)
+    }
 }
 
-impl fmt::Display for Leftover {
+impl fmt::Display for VaultLeftover {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.site.fmt(f)?;
+        self.path.fmt(f)?;
         match &self.vault_namespace {
             Some(namespace) => write!(f, " in Vault namespace {namespace}"),
             None => Ok(()),
@@ -234,127 +285,4 @@ fn seeded(status: &VaultKVSecretStatus) -> Option<u64> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use api::vault::VaultPolicy;
-    use rstest::rstest;
-    use serde_json::{Value, json};
-
-    fn policy() -> VaultPolicy {
-        serde_json::from_value(json!({
-            "apiVersion": "vault.platform.io/v1alpha1",
-            "kind": "VaultPolicy",
-            "metadata": {"namespace": "team-a", "name": "app"},
-            "spec": {"connectionRef": "c", "vaultNamespace": "/child/"},
-        }))
-        .unwrap()
-    }
-
-    fn connection(spec: Value) -> VaultConnection {
-        let mut whole = json!({
-            "apiVersion": "vault.platform.io/v1alpha1",
-            "kind": "VaultConnection",
-            "metadata": {"name": "c"},
-            "spec": {"address": "https://vault", "auth": {}},
-        });
-        for (key, value) in spec.as_object().unwrap() {
-            whole["spec"][key] = value.clone();
-        }
-        serde_json::from_value(whole).unwrap()
-    }
-
-    fn earlier(path: &str) -> Leftover {
-        let entry = PreviousName {
-            owner: Some("VaultPolicy team-a/app".to_owned()),
-            ..PreviousName::default()
-        };
-        Leftover::of(&policy(), &entry, &Place::parse(path).unwrap(), "gone")
-    }
-
-    #[rstest]
-    #[case::policy("sys/policies/acl/vao.k.team-a.app", "policy")]
-    #[case::role("auth/eu/kubernetes/role/r", "role")]
-    #[case::seed("secret/metadata/team-a/seed", "secret")]
-    fn a_recorded_path_reads_back(#[case] path: &str, #[case] word: &str) {
-        let site = Site::parse(path).unwrap();
-        assert_eq!((&*site.to_string(), site.word()), (path, word));
-    }
-
-    #[rstest]
-    #[case("secret/data/team-a/seed")]
-    #[case("secret/metadata/")]
-    #[case("auth/kubernetes/config")]
-    #[case("")]
-    fn other_paths_are_no_sites(#[case] path: &str) {
-        assert_eq!(Site::parse(path), None);
-    }
-
-    #[test]
-    fn a_seed_is_left_with_its_metadata() {
-        let site = Site::of_seed("secret/data/a/data/b").unwrap();
-        assert_eq!(site.to_string(), "secret/metadata/a/data/b");
-    }
-
-    #[rstest]
-    #[case::on_record(json!({"seeded": true, "seededVersion": 4}), Some(4))]
-    #[case::announced_and_not_recorded(json!({"intent": {"kind": "create"}}), Some(1))]
-    #[case::announced_again(json!({"seededVersion": 4, "intent": {"kind": "correct"}}), Some(4))]
-    #[case::never(json!({}), None)]
-    fn a_seed_is_known_by_the_version_we_wrote(#[case] status: Value, #[case] ours: Option<u64>) {
-        assert_eq!(seeded(&serde_json::from_value(status).unwrap()), ours);
-    }
-
-    #[test]
-    fn an_earlier_place_knows_its_object_and_no_address() {
-        let left = earlier("sys/policies/acl/old");
-        assert_eq!(
-            (&*left.kind, &*left.resource),
-            ("VaultPolicy", "team-a/app")
-        );
-        assert_eq!((&*left.connection, &left.address), ("gone", &None));
-        assert_eq!(left.owner.as_deref(), Some("VaultPolicy team-a/app"));
-        assert!(left.recorded);
-    }
-
-    #[test]
-    fn a_namespace_is_kept_from_the_root_if_the_connection_is_known() {
-        let parent = connection(json!({"vaultNamespace": "parent/"}));
-        let unknown = earlier("sys/policies/acl/x");
-        assert_eq!(unknown.namespace(&parent).as_deref(), Some("parent/child"));
-        let known = unknown.over(Some(&parent), Some("child"));
-        assert_eq!(known.vault_namespace.as_deref(), Some("parent/child"));
-        let moved = connection(json!({"vaultNamespace": "elsewhere"}));
-        assert_eq!(known.namespace(&moved).as_deref(), Some("parent/child"));
-        assert_eq!(namespace(Some("/"), None), None);
-    }
-
-    #[test]
-    fn a_connection_that_leads_elsewhere_is_told() {
-        let left = earlier("sys/policies/acl/x");
-        let other = connection(json!({"address": "https://other"}));
-        assert!(left.is_behind(&other));
-        let known = left.over(
-            Some(&connection(json!({"address": "https://vault/"}))),
-            None,
-        );
-        assert!(known.is_behind(&connection(json!({}))));
-        assert!(!known.is_behind(&other));
-    }
-
-    #[test]
-    fn one_thing_over_one_connection_has_one_record() {
-        let name = |path: &str| earlier(path).record_name();
-        assert_eq!(name("sys/policies/acl/App"), name("sys/policies/acl/app"));
-        assert_ne!(name("sys/policies/acl/a"), name("sys/policies/acl/b"));
-        let mut other = earlier("sys/policies/acl/a");
-        other.connection = "another".to_owned();
-        assert_ne!(other.record_name(), name("sys/policies/acl/a"));
-        other.connection = "gone".to_owned();
-        other.vault_namespace = None;
-        assert_ne!(other.record_name(), name("sys/policies/acl/a"));
-        assert_eq!(
-            name("sys/policies/acl/a").len(),
-            "vault-cleanup-".len() + 32
-        );
-    }
-}
+mod tests;

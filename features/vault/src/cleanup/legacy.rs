@@ -14,7 +14,6 @@ use kube::api::{Api, DeleteParams, Patch, PatchParams, Preconditions};
 use serde_json::{Value, json};
 use vault_client::AuthMount;
 
-use super::kept;
 use crate::ctx::Ctx;
 use crate::names;
 
@@ -76,7 +75,7 @@ async fn import(ctx: &Ctx, told: &str) -> Result<Option<String>, ApiError> {
             Ok(found) => {
                 let connection = ctx.connection(&found.connection);
                 let found = found.over(connection.as_ref(), None);
-                kept::keep(ctx, &found).await?;
+                ctx.leftovers.record(&found).await?;
                 tracing::info!(vaultConnection = found.connection, path = %found, "taken over");
             }
             Err(why) => {

@@ -13,7 +13,7 @@ use vault_client::Client;
 
 use super::session::VaultSession;
 use crate::discovery::{Orphan, search_behind};
-use crate::{cleanup, owner, place};
+use crate::{owner, place};
 
 /// The records of leftovers have been read by then.
 const READING: Duration = Duration::from_secs(10);
@@ -109,7 +109,7 @@ fn unsearched(connection: &str, error: &dyn std::error::Error) -> Finding {
 /// Records account for what they name, so all must be known first.
 async fn read_records(session: &VaultSession, connections: &[String]) -> Result<(), Failure> {
     for connection in connections {
-        drop(cleanup::of_connection(&session.ctx, connection)); // starts the watch
+        drop(session.ctx.leftovers.of_target(connection)); // starts the watch
     }
     let read = || {
         let mut watches = session.ctx.deck.hub.health().into_iter();

@@ -11,7 +11,6 @@ use vault_client::{AuthMount, Client};
 use super::bootstrap::{self, MountMarker, Owner};
 use super::look::at_login;
 use super::templates;
-use crate::cleanup;
 use crate::ctx::Ctx;
 use crate::links::Dependent;
 use crate::names;
@@ -50,16 +49,16 @@ pub(super) async fn reconcile(
         );
         return wait(connection, reasons::CHILDREN_EXIST, message, ctx, pass).await;
     }
-    let records = match cleanup::of_connection(ctx, &name).len() {
-        0 => cleanup::open(ctx, &name).await?.len(),
+    let records = match ctx.leftovers.of_target(&name).len() {
+        0 => ctx.leftovers.list_of_target(&name).await?.len(),
         seen => seen,
     };
     if records > 0 {
         if pass.object().annotation(words::ABANDON_CLEANUP).as_deref() == Some("true") {
-            for left in cleanup::abandon(ctx, &name).await? {
+            for leftover in ctx.leftovers.abandon(&name).await? {
                 pass.event(Note::warning(
                     "CleanupAbandoned",
-                    format!("{left} stays in Vault"),
+                    format!("{leftover} stays in Vault"),
                 ));
             }
         } else {
@@ -94,7 +93,7 @@ pub(super) fn is_awaited(connection: &VaultConnection, ctx: &Ctx) -> bool {
     let name = connection.metadata.name.as_deref().unwrap_or_default();
     let bootstrap = connection.spec.auth.bootstrap.as_ref();
     let has_mount = bootstrap.is_some_and(|bootstrap| bootstrap.cleanup_auth_mount);
-    has_mount || !ctx.dependents(name).is_empty() || !cleanup::of_connection(ctx, name).is_empty()
+    has_mount || !ctx.dependents(name).is_empty() || !ctx.leftovers.of_target(name).is_empty()
 }
 
 fn children(ctx: &Ctx, connection: &str) -> Vec<String> {

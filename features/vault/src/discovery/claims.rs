@@ -9,7 +9,6 @@ use api::vault::{
 use engine::{Cache, Kind};
 use vault_client::{AuthMount, Health};
 
-use crate::cleanup;
 use crate::ctx::Ctx;
 use crate::links::Dependent;
 use crate::names::{self, Naming};
@@ -232,9 +231,9 @@ pub(super) fn gathered(connection: &VaultConnection, ctx: &Ctx) -> Option<Claims
         claims.add_connection(&one, health(&one), ctx.identity(&one));
     })?;
     for name in claims.ways.keys().cloned().collect::<Vec<_>>() {
-        for leftover in cleanup::of_connection(ctx, &name) {
+        for leftover in ctx.leftovers.of_target(&name) {
             // A seed is at no such place.
-            if let Some(place) = Place::parse(&leftover.site.to_string()) {
+            if let Some(place) = Place::parse(&leftover.path.to_string()) {
                 claims.add_leftover(&place);
             }
         }

@@ -15,7 +15,7 @@ use super::{
     Answer, Compared, Connected, Facts, KIND, Location, Read, SeedCore, SeedIntent, Step, World,
     status,
 };
-use crate::cleanup::{self, Leftover};
+use crate::cleanup::VaultLeftover;
 use crate::ctx::Ctx;
 use crate::links::Dependent;
 use crate::sync::{available, doubts_connection, is_away};
@@ -143,7 +143,7 @@ impl KindIo for Seeds {
                 .map(|(connection, _, health)| self.connected(object, &connection, &health)),
             leftover: object.is_deleting().then(|| {
                 let connection = ctx.connection(name);
-                Leftover::of_seed(&object.resource, connection.as_ref())
+                VaultLeftover::of_seed(&object.resource, connection.as_ref())
             }),
             deletion_deadline: ctx.settings.deletion_deadline,
             error_interval: ctx.settings.error_interval,
@@ -201,7 +201,7 @@ impl KindIo for Seeds {
                 self.call(at, call).await.map(|()| 0)
             }
             Step::HandOver(leftover) => {
-                let recorded = cleanup::keep(&self.ctx, leftover).await;
+                let recorded = self.ctx.leftovers.record(leftover).await;
                 recorded
                     .map(|()| 0)
                     .map_err(|error| CallError::from(&error))

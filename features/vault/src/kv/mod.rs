@@ -29,7 +29,7 @@ use kernel::{CallError, Class, Reason, Redacted};
 use serde_json::{Map, Value};
 use vault_client::{KvMetadata, SecretEngine};
 
-use crate::cleanup::Leftover;
+use crate::cleanup::VaultLeftover;
 use crate::language::text::{Header, Marker};
 use crate::settings::Deadline;
 use crate::sync::Unavailable;
@@ -63,7 +63,7 @@ pub(crate) struct Location {
 pub(crate) struct Facts {
     pub(crate) connection: Result<Connected, Unavailable>,
     /// What a record says that outlives the object; only of an object that is being deleted.
-    pub(crate) leftover: Option<Leftover>,
+    pub(crate) leftover: Option<VaultLeftover>,
     pub(crate) deletion_deadline: Deadline,
     /// The longest pause between two tries of a deletion.
     pub(crate) error_interval: Duration,
@@ -128,7 +128,7 @@ pub(crate) enum Step {
     /// Deletes all versions and the metadata.
     Delete(Location),
     /// Records what may be left in Vault. It is deleted later, without the object.
-    HandOver(Leftover),
+    HandOver(VaultLeftover),
 }
 
 /// Saved before a write: a version at this path may be ours.

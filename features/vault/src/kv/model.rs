@@ -13,7 +13,7 @@ use vault_client::{KvMetadata, KvVersion, SecretEngine};
 
 use super::tests::{connected, header};
 use super::{Answer, Compared, Connected, Facts, Read, SeedCore, Step, marker};
-use crate::cleanup::Leftover;
+use crate::cleanup::VaultLeftover;
 use crate::owner::{self, Ownership, Recorded};
 use crate::settings::Deadline;
 use crate::sync::Unavailable;
@@ -399,7 +399,7 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
             Some((Hindrance::ConnectionStarting, _)) => Err(Unavailable::Starting),
             Some((Hindrance::ConnectionDown, _)) => Err(Unavailable::Down { others_first }),
         };
-        let leftover = || Leftover::of_seed(&object.resource, None);
+        let leftover = || VaultLeftover::of_seed(&object.resource, None);
         Facts {
             connection,
             leftover: object.is_deleting().then(leftover),

@@ -19,7 +19,7 @@ use super::{
     Compared, Connected, Engine, Facts, KIND, Live, Location, Memory, Observed, Read, SeedCore,
     SeedIntent, SeedMetadata, SeedValues, Step, Values, World, compared_values, io, status,
 };
-use crate::cleanup::Leftover;
+use crate::cleanup::VaultLeftover;
 use crate::language::text::{Header, Marker};
 use crate::owner::{self, Ownership};
 use crate::settings::Deadline;
@@ -79,7 +79,7 @@ fn world(status: Value) -> World {
     });
     let resource: VaultKVSecret = serde_json::from_value(object).unwrap();
     let status = resource.status.clone().unwrap_or_default();
-    let leftover = Leftover::of_seed(&resource, None);
+    let leftover = VaultLeftover::of_seed(&resource, None);
     World {
         object: Object {
             key: ObjectKey::namespaced("team-a", "seed"),

@@ -14,7 +14,7 @@ use super::gather::{Ground, Target, in_own_namespace};
 use super::moves;
 use super::plan::{Cause, Step};
 use super::{Declared, Desired, Error, Kept, Record, Stop};
-use crate::cleanup::{self, Leftover};
+use crate::cleanup::VaultLeftover;
 use crate::ctx::Ctx;
 use crate::owner::{self, Ownership};
 use crate::place::{self, Found, Place, Wanted};
@@ -540,8 +540,9 @@ async fn keep_up<K: Declared>(
         return update_or_remove::<K>(entry, &place, targets, ground, ctx, pass, applied).await;
     }
     let Some(connection) = ctx.connection(&name) else {
-        let leftover = Leftover::of(object, entry, &place, &name);
-        cleanup::keep(ctx, &leftover).await.map_err(Error::from)?;
+        let leftover = VaultLeftover::of(object, entry, &place, &name);
+        let recorded = ctx.leftovers.record(&leftover).await;
+        recorded.map_err(Error::from)?;
         applied.notes.push(Note::warning(
             "StaleVaultNameQueued",
             format!("{place} is removed when VaultConnection {name} is there again"),

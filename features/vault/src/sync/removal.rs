@@ -8,7 +8,7 @@ use super::apply::foreign_left;
 use super::gather::connected;
 use super::held::{Held, hold};
 use super::{Declared, Error, Kept, Stop, doubts_connection, or_outage};
-use crate::cleanup::{self, Leftover};
+use crate::cleanup::VaultLeftover;
 use crate::ctx::Ctx;
 use crate::language::text::Header;
 use crate::owner::{self, Ownership};
@@ -204,8 +204,8 @@ async fn hand_over<K: Declared>(
     pass: &mut Pass,
 ) -> Result<Progress, Error> {
     for remains in left {
-        let leftover = Leftover::of_remains(object, remains, ctx);
-        cleanup::keep(ctx, &leftover).await?;
+        let leftover = VaultLeftover::of_remains(object, remains, ctx);
+        ctx.leftovers.record(&leftover).await?;
     }
     let places: Vec<_> = left
         .iter()

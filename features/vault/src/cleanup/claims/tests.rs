@@ -1,5 +1,12 @@
+use std::convert::Infallible;
+use std::sync::Arc;
+
+use engine::{Hub, Kind, Metrics, Tasks, WatchKey};
+use http::{Request, Response};
+use kernel::TestClock;
+use kube::Client;
+use kube::client::Body;
 use rstest::rstest;
-use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use vault_client::ServerState;
 
@@ -75,21 +82,21 @@ fn parted(changes: Value) -> VaultClusterRole {
     object("VaultClusterRole", changes)
 }
 
-fn asked<K: Claims>(object: &K, path: &str, namespace: Option<&str>) -> Claim {
-    let site = Site::parse(path).unwrap();
-    let spot = Spot {
-        site: &site,
+fn claim_at<K: Claims>(object: &K, path: &str, namespace: Option<&str>) -> Claim {
+    let path = VaultPath::parse(path).unwrap();
+    let located = Located {
+        path: &path,
         realm: Realm::at("https://vault", health("c"), namespace.map(str::to_owned)),
         left_by: ("VaultPolicy", "team-a/app"),
     };
-    let known = Known {
+    let facts = ConnectionFacts {
         connection: &connection,
         health: &health,
         identity: &|connection| {
             names::identity(None, names::login_mount(&connection.spec.auth).as_ref())
         },
     };
-    claim(object, &spot, &known)
+    claim(object, &located, &facts)
 }
 
 #[rstest]
@@ -130,24 +137,24 @@ fn asked<K: Claims>(object: &K, path: &str, namespace: Option<&str>) -> Claim {
     "sys/policies/acl/next", Claim::Yes)]
 #[case::never_a_role(json!({}), ROLE, Claim::No)]
 fn a_policy_claims(#[case] changes: Value, #[case] path: &str, #[case] expected: Claim) {
-    assert_eq!(asked(&policy(changes), path, None), expected);
+    assert_eq!(claim_at(&policy(changes), path, None), expected);
 }
 
 #[test]
 fn a_namespace_of_its_own_leads_elsewhere() {
     let below = policy(json!({"spec": {"vaultNamespace": "low"}}));
-    assert_eq!(asked(&below, POLICY, None), Claim::No);
-    assert_eq!(asked(&below, POLICY, Some("low")), Claim::Yes);
+    assert_eq!(claim_at(&below, POLICY, None), Claim::No);
+    assert_eq!(claim_at(&below, POLICY, Some("low")), Claim::Yes);
     let over_low = policy(json!({"spec": {"connectionRef": "low"}}));
-    assert_eq!(asked(&over_low, POLICY, Some("low")), Claim::Yes);
+    assert_eq!(claim_at(&over_low, POLICY, Some("low")), Claim::Yes);
 }
 
 #[test]
 fn a_cluster_wide_object_claims_under_its_own_segment() {
     let shared: VaultClusterPolicy = object("VaultClusterPolicy", json!({}));
     let named = "sys/policies/acl/vao.kubernetes._.app";
-    assert_eq!(asked(&shared, named, None), Claim::Yes);
-    assert_eq!(asked(&shared, POLICY, None), Claim::No);
+    assert_eq!(claim_at(&shared, named, None), Claim::Yes);
+    assert_eq!(claim_at(&shared, POLICY, None), Claim::No);
 }
 
 #[rstest]
@@ -156,7 +163,7 @@ fn a_cluster_wide_object_claims_under_its_own_segment() {
 #[case::not_as_a_part("auth/kubernetes/role/vao.kubernetes.team-a.app__b", Claim::No)]
 fn a_role_claims(#[case] path: &str, #[case] expected: Claim) {
     let role: VaultRole = object("VaultRole", json!({"spec": {"serviceAccounts": ["sa"]}}));
-    assert_eq!(asked(&role, path, None), expected);
+    assert_eq!(claim_at(&role, path, None), expected);
 }
 
 fn synced(generation: i64) -> Value {
@@ -184,7 +191,7 @@ fn a_role_in_parts_tells_by_its_record(
     #[case] path: &str,
     #[case] expected: Claim,
 ) {
-    assert_eq!(asked(&parted(changes), path, None), expected);
+    assert_eq!(claim_at(&parted(changes), path, None), expected);
 }
 
 #[rstest]
@@ -200,18 +207,21 @@ fn a_seed_claims(#[case] changes: Value, #[case] expected: bool) {
         }
     }
     let seed: VaultKVSecret = object("VaultKVSecret", all);
-    let site = Site::parse("secret/metadata/team-a/app").unwrap();
-    let spot = Spot {
-        site: &site,
+    let path = VaultPath::parse("secret/metadata/team-a/app").unwrap();
+    let located = Located {
+        path: &path,
         realm: Realm::at("https://vault", health("c"), None),
         left_by: ("VaultPolicy", "team-a/app"),
     };
-    let known = Known {
+    let facts = ConnectionFacts {
         connection: &connection,
         health: &health,
         identity: &|_| "kubernetes".to_owned(),
     };
-    assert_eq!(claim_by_seed(&seed, &spot, &known) == Claim::Yes, expected);
+    assert_eq!(
+        claim_by_seed(&seed, &located, &facts) == Claim::Yes,
+        expected
+    );
 }
 
 #[rstest]
@@ -250,6 +260,43 @@ fn a_quick_look_misses_nobody(
     #[case] expected: bool,
 ) {
     let key = ObjectKey::of(Some(namespace), name);
-    let site = Site::parse(path).unwrap();
-    assert_eq!(may_concern(json, &key, &site), expected);
+    let path = VaultPath::parse(path).unwrap();
+    assert_eq!(may_concern(json, &key, &path), expected);
+}
+
+/// A server that has no objects, and after a list of them is never heard of again.
+fn client() -> Client {
+    let server = tower::service_fn(|request: Request<Body>| async move {
+        let query = request.uri().query().unwrap_or_default();
+        if query.contains("resourceVersion=") {
+            std::future::pending::<()>().await;
+        }
+        let end = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1",
+            "annotations": {"k8s.io/initial-events-end": "true"}}}});
+        let answer = Body::from(format!("{end}\n").into_bytes());
+        Ok::<_, Infallible>(Response::new(answer))
+    });
+    Client::new(server, "default")
+}
+
+#[tokio::test]
+async fn a_watch_that_was_silent_for_long_is_not_believed() {
+    let (tasks, clock) = (Tasks::default(), Arc::new(TestClock::new()));
+    let hub = Hub::new(client(), tasks.clone(), Metrics::default()).with_clock(clock.clone());
+    let cache = hub.cache(WatchKey::all(Kind::of::<VaultPolicy>()));
+    let path = VaultPath::parse("sys/policies/acl/p").unwrap();
+    let located = Located {
+        path: &path,
+        realm: Realm::at("https://vault", None, None),
+        left_by: ("", ""),
+    };
+    let found = || strongest(&cache, &located, |_: &VaultPolicy| Claim::Yes);
+    assert_eq!(found(), Err(Unread), "nothing has been read");
+    while !cache.is_settled() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(found(), Ok(None));
+    clock.advance(FRESH + Duration::from_secs(1));
+    assert_eq!(found(), Err(Unread));
+    tasks.kill().await;
 }

@@ -10,7 +10,7 @@ use kernel::ObjectKey;
 use serde_json::Value;
 use vault_client::AuthMount;
 
-use crate::cleanup::leftover::{Leftover, Site};
+use crate::cleanup::leftover::{VaultLeftover, VaultPath};
 use crate::place::Place;
 
 const TYPE: &[&str] = &["resourcetype", "resourcekind", "kind", "type"];
@@ -54,7 +54,7 @@ pub(super) fn items(queue: &str) -> Result<Vec<Value>, String> {
 pub(super) fn leftover(
     item: &Value,
     role_mount: impl Fn(&str) -> Option<AuthMount>,
-) -> Result<Leftover, String> {
+) -> Result<VaultLeftover, String> {
     let fields = Fields::of(item);
     let unclear = |what: &str| format!("{what} in {item}");
     let connection = fields.text(CONNECTION);
@@ -86,10 +86,10 @@ pub(super) fn leftover(
         (true, false) => "VaultRole",
         (true, true) => "VaultClusterRole",
     };
-    Ok(Leftover {
+    Ok(VaultLeftover {
         kind: kind.to_owned(),
         resource: object.map(|key| key.to_string()).unwrap_or_default(),
-        site: Site::Place(place),
+        path: VaultPath::Place(place),
         vault_namespace: None,
         connection,
         address: None,
@@ -156,7 +156,7 @@ mod tests {
     use rstest::rstest;
     use serde_json::json;
 
-    fn read(item: &Value) -> Result<Leftover, String> {
+    fn read(item: &Value) -> Result<VaultLeftover, String> {
         leftover(item, |connection| {
             (connection == "c").then(|| AuthMount::new("kubernetes"))
         })
@@ -198,7 +198,7 @@ mod tests {
     ) {
         let left = read(&item).unwrap();
         assert_eq!((&*left.kind, &*left.resource), (kind, resource));
-        assert_eq!(left.site.to_string(), path);
+        assert_eq!(left.path.to_string(), path);
         assert_eq!((left.canonical_hash, left.recorded), (None, true));
     }
 

@@ -1,9 +1,11 @@
 //! Whether a leftover may be deleted, from what stands in its place. Pure.
 
 use api::vault::names as words;
+use engine::leftovers::Judgement;
+use kernel::Reason;
 use vault_client::KvMetadata;
 
-use super::leftover::{Leftover, Site};
+use super::leftover::{VaultLeftover, VaultPath};
 use crate::kv;
 use crate::language::text::{Header, Marker};
 use crate::owner::{self, Ownership, Recorded};
@@ -40,17 +42,6 @@ impl From<&KvMetadata> for Evidence {
     }
 }
 
-/// What becomes of it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Judgement {
-    /// It is gone already.
-    Gone,
-    /// It is ours, and as we left it.
-    Delete,
-    /// It stays, for this reason.
-    Leave(String),
-}
-
 /// | there     | marker    | so                                                          |
 /// |-----------|-----------|-------------------------------------------------------------|
 /// | nothing   |           | gone                                                        |
@@ -60,15 +51,19 @@ pub(super) enum Judgement {
 /// |           |           | was, if its name is one that we give                        |
 /// | seed      | ours      | delete if its newest version is the one we wrote            |
 /// | seed      | none      | leave                                                       |
-pub(super) fn judge(leftover: &Leftover, found: Option<&Evidence>, today: &Header) -> Judgement {
+pub(super) fn judge(
+    leftover: &VaultLeftover,
+    found: Option<&Evidence>,
+    today: &Header,
+) -> Judgement {
     let Some(found) = found else {
         return Judgement::Gone;
     };
     let recorded = Recorded {
         owner: leftover.owner.as_deref(),
-        name: match &leftover.site {
-            Site::Place(place) if leftover.recorded => Some(place.name()),
-            Site::Place(_) | Site::Seed(_) => None,
+        name: match &leftover.path {
+            VaultPath::Place(place) if leftover.recorded => Some(place.name()),
+            VaultPath::Place(_) | VaultPath::Seed(_) => None,
         },
     };
     let marked = match &found.marker {
@@ -76,22 +71,32 @@ pub(super) fn judge(leftover: &Leftover, found: Option<&Evidence>, today: &Heade
         Some(marker) => match owner::judge(Some(marker), today, recorded) {
             Ownership::Ours => true,
             Ownership::Unmarked => false,
-            Ownership::Foreign(owner) => return Judgement::Leave(format!("it belongs to {owner}")),
+            Ownership::Foreign(owner) => return leave(leftover, format!("it belongs to {owner}")),
         },
     };
-    match &leftover.site {
-        Site::Place(_) if marked => Judgement::Delete,
-        Site::Place(place) => unmarked(leftover, place, found),
-        Site::Seed(_) => seed(leftover, marked, found),
+    match &leftover.path {
+        VaultPath::Place(_) if marked => Judgement::Remove,
+        VaultPath::Place(place) => unmarked(leftover, place, found),
+        VaultPath::Seed(_) => seed(leftover, marked, found),
     }
 }
 
-fn unmarked(leftover: &Leftover, place: &Place, found: &Evidence) -> Judgement {
-    let leave = |why: &str| Judgement::Leave(why.to_owned());
+/// It stays in Vault, for this reason.
+fn leave(leftover: &VaultLeftover, why: impl Into<String>) -> Judgement {
+    let event = match &leftover.path {
+        VaultPath::Place(Place::Policy { .. }) => "ForeignPolicyNotDeleted",
+        VaultPath::Place(Place::Role { .. }) => "ForeignRoleNotDeleted",
+        VaultPath::Seed(_) => "ForeignSecretNotDeleted",
+    };
+    Judgement::Leave(Reason::new(event, why))
+}
+
+fn unmarked(leftover: &VaultLeftover, place: &Place, found: &Evidence) -> Judgement {
+    let leave = |why: &str| leave(leftover, why);
     match &leftover.canonical_hash {
-        Some(hash) if found.hash.as_ref() == Some(hash) => Judgement::Delete,
+        Some(hash) if found.hash.as_ref() == Some(hash) => Judgement::Remove,
         Some(_) => leave("nobody's marker is on it, and it is not as we wrote it"),
-        None if leftover.recorded && is_given_by_us(place.name()) => Judgement::Delete,
+        None if leftover.recorded && is_given_by_us(place.name()) => Judgement::Remove,
         None => leave("nobody's marker is on it, and nothing else tells that it is ours"),
     }
 }
@@ -100,14 +105,15 @@ fn is_given_by_us(name: &str) -> bool {
     name.to_lowercase().starts_with(words::NAME_PREFIX)
 }
 
-fn seed(leftover: &Leftover, marked: bool, found: &Evidence) -> Judgement {
+fn seed(leftover: &VaultLeftover, marked: bool, found: &Evidence) -> Judgement {
     match (leftover.seeded_version, found.version) {
-        _ if !marked => Judgement::Leave("it does not carry our marker".to_owned()),
-        (Some(ours), Some(live)) if ours == live => Judgement::Delete,
-        (Some(ours), Some(live)) => Judgement::Leave(format!(
-            "version {live} is not the one we wrote, which was {ours}"
-        )),
-        (None, _) | (_, None) => Judgement::Leave("it is not known to be ours".to_owned()),
+        _ if !marked => leave(leftover, "it does not carry our marker"),
+        (Some(ours), Some(live)) if ours == live => Judgement::Remove,
+        (Some(ours), Some(live)) => {
+            let why = format!("version {live} is not the one we wrote, which was {ours}");
+            leave(leftover, why)
+        }
+        (None, _) | (_, None) => leave(leftover, "it is not known to be ours"),
     }
 }
 
@@ -130,11 +136,11 @@ mod tests {
         }
     }
 
-    fn left(path: &str, hash: Option<&str>) -> Leftover {
-        Leftover {
+    fn left(path: &str, hash: Option<&str>) -> VaultLeftover {
+        VaultLeftover {
             kind: "VaultPolicy".to_owned(),
             resource: "team-a/app".to_owned(),
-            site: Site::parse(path).unwrap(),
+            path: VaultPath::parse(path).unwrap(),
             vault_namespace: None,
             connection: "c".to_owned(),
             address: None,
@@ -167,7 +173,7 @@ mod tests {
     fn stays(judged: &Judgement) -> bool {
         match judged {
             Judgement::Leave(_) => true,
-            Judgement::Gone | Judgement::Delete => false,
+            Judgement::Gone | Judgement::Remove => false,
         }
     }
 
@@ -175,10 +181,10 @@ mod tests {
     #[case::marked_as_ours(left(OTHER, Some("a")), marked("team-a/app", "VaultPolicy"))]
     #[case::unmarked_and_as_written(left(OTHER, Some("a")), bare("a"))]
     #[case::unmarked_without_hash_under_a_name_of_ours(left(OURS, None), bare("x"))]
-    fn what_is_ours_goes(#[case] left: Leftover, #[case] found: Evidence) {
+    fn what_is_ours_goes(#[case] left: VaultLeftover, #[case] found: Evidence) {
         assert_eq!(
             judge(&left, Some(&found), &today("VaultPolicy")),
-            Judgement::Delete
+            Judgement::Remove
         );
     }
 
@@ -189,10 +195,10 @@ mod tests {
     #[case::unmarked_and_not_understood(left(OURS, Some("a")), Evidence::default())]
     #[case::unmarked_without_hash_under_another_name(left(OTHER, None), bare("x"))]
     #[case::unmarked_and_only_suspected(
-        Leftover { recorded: false, ..left(OURS, None) },
+        VaultLeftover { recorded: false, ..left(OURS, None) },
         bare("x")
     )]
-    fn what_is_not_ours_stays(#[case] left: Leftover, #[case] found: Evidence) {
+    fn what_is_not_ours_stays(#[case] left: VaultLeftover, #[case] found: Evidence) {
         let judged = judge(&left, Some(&found), &today("VaultPolicy"));
         assert!(stays(&judged), "{judged:?}");
     }
@@ -206,17 +212,17 @@ mod tests {
         assert!(stays(&judge(&left, Some(&found), &today("VaultPolicy"))));
         left.owner = Some("VaultPolicy team-a/app (auth-mount old)".to_owned());
         let judged = judge(&left, Some(&found), &today("VaultPolicy"));
-        assert_eq!(judged, Judgement::Delete);
+        assert_eq!(judged, Judgement::Remove);
     }
 
     #[test]
     fn what_was_only_announced_goes_if_it_is_as_announced() {
-        let suspected = Leftover {
+        let suspected = VaultLeftover {
             recorded: false,
             ..left(OURS, Some("a"))
         };
         let judged = judge(&suspected, Some(&bare("a")), &today("VaultPolicy"));
-        assert_eq!(judged, Judgement::Delete);
+        assert_eq!(judged, Judgement::Remove);
     }
 
     #[test]
@@ -236,12 +242,12 @@ mod tests {
         #[case] found: Evidence,
         #[case] goes: bool,
     ) {
-        let left = Leftover {
+        let left = VaultLeftover {
             seeded_version: seeded,
             ..left(SEED, None)
         };
         let judged = judge(&left, Some(&found), &today("VaultKVSecret"));
-        assert_eq!(judged == Judgement::Delete, goes, "{judged:?}");
+        assert_eq!(judged == Judgement::Remove, goes, "{judged:?}");
     }
 
     #[test]
