@@ -1,4 +1,4 @@
-//! Verbs and flags. Each flag of `run` is also read from `PONTOON_<FLAG>`.
+//! Commands and flags. Each flag of `run` is also read from `PONTOON_<FLAG>`.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
@@ -7,11 +7,11 @@ use engine::cli::flags::{OUTPUT, output};
 
 use crate::run;
 
-/// Ends of the names of flags that other verbs share with `run`.
+/// Suffixes of flags that other commands share with `run`.
 const LEGACY_LEASE: &str = "-legacy-lease";
 const CONTROLLERS: &str = "-controllers";
 
-/// The whole command line, the flags of every feature included.
+/// The whole command line, including the flags of every feature.
 pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
     let names: Vec<_> = features
         .iter()
@@ -44,7 +44,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
             )
             .arg(feature())
             .args(operator())
-            .args(told_to_both(features)),
+            .args(shared_flags(features)),
         )
         .subcommand(with_output(
             Command::new("version").about("Print the version"),
@@ -62,7 +62,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
         .subcommands(verbs.map(|verbs| verbs.command.mut_subcommands(answering)))
 }
 
-/// A verb of a feature with its `-o`, unless it has one.
+/// A command of a feature with the flag `-o`, unless it has one.
 fn answering(verb: Command) -> Command {
     if verb.get_arguments().any(|arg| arg.get_id() == OUTPUT) {
         verb
@@ -90,12 +90,12 @@ pub(crate) fn run_command(features: &[Box<dyn Feature>]) -> Command {
     })
 }
 
-/// The flags of `run` by which `doctor` has to know what the operator was told.
-fn told_to_both(features: &[Box<dyn Feature>]) -> impl Iterator<Item = Arg> {
+/// The flags of `run` that `doctor` also needs.
+fn shared_flags(features: &[Box<dyn Feature>]) -> impl Iterator<Item = Arg> {
     flags_named(features, LEGACY_LEASE).chain(flags_named(features, CONTROLLERS))
 }
 
-/// The features' flags of `run` whose names end so.
+/// The features' flags of `run` with this suffix.
 fn flags_named<'a>(
     features: &'a [Box<dyn Feature>],
     end: &'a str,
@@ -104,27 +104,26 @@ fn flags_named<'a>(
     all.filter(move |arg| arg.get_id().as_str().ends_with(end))
 }
 
-/// What `run` would read from the command line of another verb that shares flags with it, and from
-/// the environment.
+/// The arguments of `run`, from the shared flags of another command and from the environment.
 pub(crate) fn as_run(
     features: &[Box<dyn Feature>],
     args: &ArgMatches,
 ) -> Result<ArgMatches, clap::Error> {
     let value = |name: &str| args.get_one::<String>(name).cloned().unwrap_or_default();
-    let mut told = vec![format!("--namespace={}", value("namespace"))];
-    for flag in told_to_both(features) {
+    let mut flags = vec![format!("--namespace={}", value("namespace"))];
+    for flag in shared_flags(features) {
         let name = flag.get_id().as_str();
         let is_known = args.try_contains_id(name).is_ok();
         if is_known && args.value_source(name) == Some(ValueSource::CommandLine) {
-            told.push(format!("--{name}={}", value(name)));
+            flags.push(format!("--{name}={}", value(name)));
         }
     }
     run_command(features)
         .no_binary_name(true)
-        .try_get_matches_from(told)
+        .try_get_matches_from(flags)
 }
 
-/// Where the operator runs, and as whom.
+/// Namespace and service account of the operator.
 fn operator() -> [Arg; 2] {
     [
         flag("namespace", "NAME", "The operator's namespace").default_value("pontoon-system"),

@@ -1,4 +1,4 @@
-//! `pontoon doctor`: what stands between this operator and its work, and what to do about it.
+//! `pontoon doctor`: what prevents the operator from working, and what to do about it.
 
 mod leases;
 mod permissions;
@@ -17,7 +17,7 @@ use crate::print::named;
 /// The oldest minor version of Kubernetes that serves all we use.
 const OLDEST_MINOR: u32 = 30;
 
-/// Prints every check; whether nothing is wrong.
+/// Prints every check; returns whether all are fine.
 pub(crate) fn doctor(
     all: &[Box<dyn Feature>],
     args: &ArgMatches,
@@ -25,7 +25,7 @@ pub(crate) fn doctor(
     let features = named(all, args)?;
     let value = |name: &str| args.get_one::<String>(name).cloned().unwrap_or_default();
     let (namespace, account) = (value("namespace"), value("service-account"));
-    // What the operator would be told by the same flags and environment.
+    // What the operator would read from the same flags and environment.
     let run = cli::as_run(all, args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -43,7 +43,7 @@ fn row(check: Check) -> Finding {
         state,
         finding,
     } = check;
-    let word = match state {
+    let label = match state {
         State::Fine => "ok",
         State::Doubtful => "warning",
         State::Wrong => "PROBLEM",
@@ -51,8 +51,8 @@ fn row(check: Check) -> Finding {
     let holds = state != State::Wrong;
     Finding {
         name: what.clone(),
-        full: json!({"check": what, "state": word, "holds": holds, "finding": finding}),
-        cells: vec![what, word.to_owned(), finding],
+        full: json!({"check": what, "state": label, "holds": holds, "finding": finding}),
+        cells: vec![what, label.to_owned(), finding],
     }
 }
 
@@ -74,7 +74,7 @@ async fn examine(
             checks.push(served(&client, feature.name(), &crd.name_any()).await);
         }
     }
-    // Flags that cannot be used are a finding of the feature's own.
+    // The feature itself reports invalid flags as a finding.
     let needs = |feature: &dyn Feature| feature.rbac_with(run).unwrap_or_else(|_| feature.rbac());
     let parts = features
         .iter()

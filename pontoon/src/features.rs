@@ -1,8 +1,8 @@
-//! The features this binary has.
+//! The features of this binary.
 
 use engine::{Feature, Usage};
 
-/// All of them, in the order of the manual.
+/// All features, in the order of the manual.
 pub(crate) fn all() -> Vec<Box<dyn Feature>> {
     let features: [Box<dyn Feature>; 2] = [
         Box::new(vault::VaultFeature),
@@ -16,14 +16,14 @@ fn for_tests() -> Option<Box<dyn Feature>> {
     None
 }
 
-/// The feature for tests, unless the build for tests is to look like the one for users.
+/// The feature for tests, unless the test build should behave like the release build.
 #[cfg(feature = "chaos")]
 fn for_tests() -> Option<Box<dyn Feature>> {
     let is_hidden = std::env::var_os("PONTOON_TEST_HIDE_TEST_FEATURES").is_some();
     (!is_hidden).then(|| Box::new(probe::ProbeFeature) as Box<dyn Feature>)
 }
 
-/// Refuses names that are no feature, and says which are.
+/// Refuses unknown features and names the valid ones.
 pub(crate) fn check(features: &[Box<dyn Feature>], names: &[String]) -> Result<(), Usage> {
     let valid: Vec<_> = features.iter().map(|feature| feature.name()).collect();
     match names.iter().find(|name| !valid.contains(&name.as_str())) {

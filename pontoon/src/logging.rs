@@ -1,4 +1,4 @@
-//! Logs on stderr: one flat JSON object a line for machines, text for people.
+//! Logs on stderr: one flat JSON object per line for machines, text for people.
 
 use std::fmt;
 use std::io::{IsTerminal, Write};
@@ -16,31 +16,31 @@ use tracing_subscriber::{EnvFilter, Layer};
 
 use crate::traces::{self, Traces};
 
-/// How logs are to be.
+/// Settings of the logs.
 #[derive(Debug)]
 pub(crate) struct Settings {
     /// `json`, or else text.
     pub(crate) format: String,
     /// A level, or a filter such as `info,engine=debug`.
     pub(crate) level: String,
-    /// How JSON tells the time.
+    /// The time format in JSON.
     pub(crate) times: Times,
 }
 
-/// How `ts` is written, by the names controller-runtime has for it.
+/// The format of `ts`, with the names of controller-runtime.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum)]
 pub(crate) enum Times {
     /// Seconds since 1970, with a fraction.
     Epoch,
     /// The same in milliseconds.
     Millis,
-    /// The same in nanoseconds, a whole number.
+    /// The same in nanoseconds, as an integer.
     Nano,
     /// With milliseconds.
     Iso8601,
     /// Without a fraction.
     Rfc3339,
-    /// With as much of a fraction as there is.
+    /// With the full fraction.
     #[default]
     #[value(name = "rfc3339nano")]
     Rfc3339Nano,
@@ -61,7 +61,7 @@ impl Times {
     }
 }
 
-/// Starts logging, and traces if they are wanted. What it returns is to be finished at the end.
+/// Starts logging, and traces if they are configured. Finish the returned value at the end.
 pub(crate) fn start(settings: &Settings) -> Result<Traces, String> {
     let Settings {
         format,
@@ -83,8 +83,8 @@ pub(crate) fn start(settings: &Settings) -> Result<Traces, String> {
     Ok(traces)
 }
 
-/// Writes `level`, `ts`, `logger`, `msg`, then the fields of the pass and of the line, side by side.
-/// `logger` is the kind inside a pass, and the module outside.
+/// Writes `level`, `ts`, `logger`, `msg`, then the fields of the pass and of the line. `logger` is the
+/// kind inside a pass, and the module outside.
 struct JsonLines {
     times: Times,
 }
@@ -127,7 +127,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for JsonLines {
         }
         line.extend(own.0);
         let text = format!("{}\n", Value::Object(line));
-        // Nobody can be told that nobody can be told.
+        // If stderr cannot be written, the error cannot be reported.
         std::io::stderr().write_all(text.as_bytes()).ok();
     }
 }
@@ -138,7 +138,7 @@ fn kind_of_pass(span: &str, fields: &Map<String, Value>) -> Option<String> {
     Some(kind.as_str()?.to_lowercase())
 }
 
-#[allow(clippy::disallowed_methods)] // when a line was written, whatever clock the passes see
+#[allow(clippy::disallowed_methods)] // the real time of the line, whatever clock passes use
 fn head(event: &Event<'_>, times: Times, message: Option<Value>) -> Map<String, Value> {
     let level = match *event.metadata().level() {
         Level::ERROR => "error",
@@ -196,7 +196,7 @@ mod tests {
     #[case(Times::Iso8601, json!("2023-11-14T22:13:20.250Z"))]
     #[case(Times::Rfc3339, json!("2023-11-14T22:13:20Z"))]
     #[case(Times::Rfc3339Nano, json!("2023-11-14T22:13:20.25Z"))]
-    fn a_time_is_written_as_asked(#[case] times: Times, #[case] written: Value) {
+    fn a_time_is_written_in_the_chosen_format(#[case] times: Times, #[case] written: Value) {
         let now = Timestamp::from_millisecond(1_700_000_000_250).unwrap();
         assert_eq!(times.write(now), written);
     }
@@ -205,7 +205,7 @@ mod tests {
     #[case::inside_a_pass(engine::PASS_SPAN, json!({"kind": "VaultPolicy"}), Some("vaultpolicy"))]
     #[case::another_span("connection", json!({"kind": "VaultPolicy"}), None)]
     #[case::no_kind(engine::PASS_SPAN, json!({}), None)]
-    fn lines_inside_a_pass_are_logged_by_its_kind(
+    fn the_logger_inside_a_pass_is_its_kind(
         #[case] span: &str,
         #[case] fields: Value,
         #[case] logger: Option<&str>,

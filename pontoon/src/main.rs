@@ -1,4 +1,4 @@
-//! Pontoon: one operator for all that a cluster leans on outside itself.
+//! Pontoon: one operator for all external services that a cluster depends on.
 
 mod cli;
 mod doctor;
@@ -16,7 +16,7 @@ use engine::Feature;
 use engine::cli::Outcome;
 
 fn main() -> ExitCode {
-    // The only TLS provider there is; before anything could ask for one.
+    // The only TLS provider; installed before any code needs one.
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .ok();
@@ -30,7 +30,7 @@ fn main() -> ExitCode {
         Some(("version", args)) => print::version(args),
         Some(("completions", args)) => print::completions(&features, args),
         Some((name, args)) => return code(run_verb(&features, name, args)),
-        None => unreachable!("clap demands a verb"),
+        None => unreachable!("clap requires a command"),
     };
     code(done.map(Outcome::of))
 }
@@ -45,7 +45,7 @@ fn code(done: Result<Outcome, Box<dyn Error>>) -> ExitCode {
     }
 }
 
-/// Runs a verb of the feature `name` and prints its answer.
+/// Runs a command of the feature `name` and prints its answer.
 fn run_verb(
     features: &[Box<dyn Feature>],
     name: &str,
@@ -53,12 +53,12 @@ fn run_verb(
 ) -> Result<Outcome, Box<dyn Error>> {
     let feature = features.iter().find(|feature| feature.name() == name);
     let verbs = feature.and_then(|feature| feature.verbs());
-    let verbs = verbs.expect("clap knows no other words");
+    let verbs = verbs.expect("clap accepts no other commands");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
     let answer = runtime.block_on((verbs.run)(args))?;
-    let (_, verb) = args.subcommand().expect("clap demands a verb");
+    let (_, verb) = args.subcommand().expect("clap requires a command");
     answer.print(verb)?;
     Ok(answer.outcome)
 }

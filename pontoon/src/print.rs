@@ -1,4 +1,4 @@
-//! The verbs that only print: `crds`, `rbac`, `version`, `completions`.
+//! The commands that only print: `crds`, `rbac`, `version`, `completions`.
 
 use clap::ArgMatches;
 use engine::cli::{Answer, Finding, Outcome};
@@ -43,7 +43,7 @@ pub(crate) fn rbac(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict 
     show(&["kind", "name", "rules"], rows, args)
 }
 
-/// The features `--feature` names; all without it.
+/// The features that `--feature` names; all without it.
 pub(crate) fn named<'a>(
     all: &'a [Box<dyn Feature>],
     args: &ArgMatches,
@@ -116,7 +116,7 @@ pub(crate) fn version(args: &ArgMatches) -> Verdict {
 }
 
 /// `pontoon completions <shell>`.
-#[allow(clippy::unnecessary_wraps)] // one signature for all verbs
+#[allow(clippy::unnecessary_wraps)] // one signature for all commands
 pub(crate) fn completions(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict {
     if let Some(shell) = args.get_one::<clap_complete::Shell>("shell") {
         clap_complete::generate(
@@ -129,7 +129,7 @@ pub(crate) fn completions(features: &[Box<dyn Feature>], args: &ArgMatches) -> V
     Ok(true)
 }
 
-/// Prints what always holds.
+/// Prints rows that need no check.
 fn show(columns: &'static [&'static str], rows: Vec<Finding>, args: &ArgMatches) -> Verdict {
     Answer::table(columns, rows, Outcome::Holds).print(args)?;
     Ok(true)

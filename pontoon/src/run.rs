@@ -13,7 +13,7 @@ use kernel::{ClusterId, RealClock, SharedClock};
 use crate::cli::flag;
 use crate::{features, logging};
 
-/// The flags that belong to no feature.
+/// The flags of the operator itself.
 pub(crate) fn args() -> Vec<Arg> {
     let own = vec![
         flag(
@@ -106,12 +106,12 @@ pub(crate) fn args() -> Vec<Arg> {
     own.into_iter().chain(inherited::args()).collect()
 }
 
-/// Where this pod runs, as predecessors were told; else the chart's default.
+/// The namespace of this pod, from the variable of predecessors; else the chart's default.
 fn namespace() -> String {
     std::env::var("OPERATOR_NAMESPACE").unwrap_or_else(|_| "pontoon-system".to_owned())
 }
 
-/// A flag that is true when it stands alone, as controllers have them.
+/// A flag that is true without a value, as in other controllers.
 fn switch(name: &'static str, help: &'static str, default: &'static str) -> Arg {
     flag(name, "BOOL", help)
         .num_args(0..=1)
@@ -138,11 +138,11 @@ pub(crate) fn run(
         .filter(|f| names.is_empty() || names.iter().any(|name| name == f.name()))
         .collect();
     for feature in &chosen {
-        feature.check(args)?; // wrong usage is told with or without a cluster
+        feature.check(args)?; // report wrong usage also without a cluster
     }
     let settings = settings(args)?;
     let traces = logging::start(&inherited::log(args)).map_err(Usage)?;
-    inherited::tell(args);
+    inherited::warn_ineffective(args);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()?;
@@ -154,8 +154,8 @@ pub(crate) fn run(
         Engine::new(settings, config).await?.run(&chosen, args, stop).await?;
         Ok::<_, Box<dyn std::error::Error>>(())
     })?;
-    runtime.shutdown_timeout(Duration::from_secs(1)); // not for ever for a name that does not resolve
-    traces.finish(); // outside the runtime: the last ones are sent by a thread that blocks
+    runtime.shutdown_timeout(Duration::from_secs(1)); // a DNS lookup may block for longer
+    traces.finish(); // outside the runtime: a blocking thread sends the last traces
     Ok(true)
 }
 
@@ -222,7 +222,7 @@ fn certificate(args: &ArgMatches) -> Certificate {
     }
 }
 
-/// Real time, but for the chaos build, where a test may have it run N-fold.
+/// Real time; in the chaos build a test may run it N times as fast.
 fn clock() -> SharedClock {
     #[cfg(feature = "chaos")]
     if let Some(factor) = std::env::var("PONTOON_TEST_TIME_FACTOR")

@@ -18,11 +18,11 @@ mod sent {
 
     const ENDPOINT: &str = "OTEL_EXPORTER_OTLP_ENDPOINT";
 
-    /// Spans on their way.
+    /// The exporter of spans.
     pub(crate) struct Traces(Option<SdkTracerProvider>);
 
     impl Traces {
-        /// Sends the rest.
+        /// Sends the remaining spans.
         pub(crate) fn finish(self) {
             if let Some(Err(error)) = self.0.map(|provider| provider.shutdown()) {
                 eprintln!("pontoon: the last traces were not sent: {error}");
@@ -54,11 +54,11 @@ mod sent {
 mod unsent {
     use tracing_subscriber::layer::Identity;
 
-    /// Nothing is on its way.
+    /// No traces are sent.
     pub(crate) struct Traces;
 
     impl Traces {
-        /// There is no rest.
+        /// Nothing remains to be sent.
         #[allow(clippy::unused_self)] // the same as with traces
         pub(crate) fn finish(self) {}
     }

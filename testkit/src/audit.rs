@@ -1,4 +1,4 @@
-//! What the API server was asked, read from its audit log.
+//! The requests to the API server, from its audit log.
 
 use std::{
     fs::File,
@@ -13,8 +13,8 @@ use serde_json::Value;
 
 use crate::eventually::{DEADLINE, eventually};
 
-/// What the API server logs: every write, and reads by anyone but its own components.
-/// Left out are reads of Events and Leases and of paths that are no objects, for size.
+/// What the API server logs: every write, and reads by all but its own components. Reads of Events,
+/// of Leases and of paths that are not objects are left out, to limit the size.
 pub(crate) const POLICY: &str = r#"
 apiVersion: audit.k8s.io/v1
 kind: Policy
@@ -41,7 +41,7 @@ rules:
   - level: Metadata
 "#;
 
-/// A moment in the log.
+/// A point in the log.
 #[derive(Debug, Clone, Copy)]
 pub struct Mark {
     offset: u64,
@@ -55,9 +55,9 @@ pub struct Entry {
     pub time: Timestamp,
     /// `get`, `list`, `watch`, `create`, `update`, `patch`, `delete` or `deletecollection`.
     pub verb: String,
-    /// Who asked.
+    /// The user that sent it.
     pub user: String,
-    /// With what program.
+    /// The program that sent it.
     pub user_agent: String,
     /// The API group; empty for the core group.
     pub group: String,
@@ -87,8 +87,8 @@ impl Entry {
     }
 }
 
-/// The moment now: a request that was answered before belongs to the past, even if the line about
-/// it is still to be written.
+/// The current point: a request that was answered before is earlier, even if its line is not written
+/// yet.
 pub(crate) fn mark(log: &Path) -> Mark {
     let offset = std::fs::metadata(log).map_or(0, |meta| meta.len());
     Mark {
@@ -100,7 +100,7 @@ pub(crate) fn mark(log: &Path) -> Mark {
 /// The requests received since `mark`, in the order in which they were answered.
 pub(crate) fn entries(log: &Path, mark: Mark) -> Result<Vec<Entry>> {
     let mut file = File::open(log).with_context(|| format!("cannot read {}", log.display()))?;
-    // One byte earlier: it tells whether the mark fell into the middle of a line.
+    // Start one byte earlier to see whether the mark is in the middle of a line.
     file.seek(SeekFrom::Start(mark.offset.saturating_sub(1)))?;
     let mut bytes = Vec::new();
     file.read_to_end(&mut bytes)?;
@@ -109,7 +109,7 @@ pub(crate) fn entries(log: &Path, mark: Mark) -> Result<Vec<Entry>> {
         (_, Some(end)) => &bytes[end + 1..],
         (_, None) => &[],
     };
-    // What follows the last line end is still being written.
+    // The text after the last line end is still being written.
     let whole = lines
         .iter()
         .rposition(|byte| *byte == b'\n')
@@ -121,7 +121,7 @@ pub(crate) fn entries(log: &Path, mark: Mark) -> Result<Vec<Entry>> {
     {
         let event: Event = serde_json::from_slice(line).with_context(|| {
             format!(
-                "{} has a strange line: {}",
+                "{} has a line that is not an audit event: {}",
                 log.display(),
                 String::from_utf8_lossy(line)
             )
@@ -134,11 +134,11 @@ pub(crate) fn entries(log: &Path, mark: Mark) -> Result<Vec<Entry>> {
     Ok(entries)
 }
 
-/// Sends a read that the log must show, and waits until it does: then the lines of all requests
-/// answered before are there as well. Without an answer it does not wait: the API server may be down.
+/// Sends a read and waits until the log shows it: then the lines of all requests answered before are
+/// written too. Without an answer it does not wait, because the API server may be down.
 ///
 /// # Errors
-/// After a minute, that the API server has answered and the log does not show it.
+/// After a minute, if the API server has answered and the log does not show it.
 pub(crate) async fn fence(log: &Path, client: &kube::Client) -> Result<()> {
     let from = mark(log);
     let token = format!("fence={:016x}", fastrand::u64(..));
@@ -162,7 +162,7 @@ pub(crate) async fn fence(log: &Path, client: &kube::Client) -> Result<()> {
     .await
 }
 
-/// Whether `entry` is only there because of [`fence`].
+/// Whether `entry` is a read of [`fence`].
 pub(crate) fn is_fence(entry: &Entry) -> bool {
     entry.request_uri.contains("?fence=")
 }
@@ -237,7 +237,7 @@ mod tests {
 
     use super::*;
 
-    fn line(name: &str, time: Timestamp) -> String {
+    fn log_line(name: &str, time: Timestamp) -> String {
         format!(
             r#"{{"stage":"ResponseComplete","requestURI":"/x","verb":"patch","user":{{"username":"u"}},"objectRef":{{"resource":"configmaps","name":"{name}"}},"responseStatus":{{"code":200}},"requestReceivedTimestamp":"{time}"}}"#
         ) + "\n"
@@ -252,10 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn a_line_half_written_is_left_for_later() {
+    fn an_incomplete_line_is_not_read_yet() {
         let mut log = tempfile::NamedTempFile::new().unwrap();
         let from = mark(log.path());
-        let (first, second) = (line("a", Timestamp::now()), line("b", Timestamp::now()));
+        let (first, second) = (
+            log_line("a", Timestamp::now()),
+            log_line("b", Timestamp::now()),
+        );
         write!(log, "{first}{}", &second[..40]).unwrap();
         assert_eq!(names(log.path(), from), ["a"]);
         write!(log, "{}", &second[40..]).unwrap();
@@ -265,23 +268,23 @@ mod tests {
     #[test]
     fn a_mark_within_a_line_starts_at_the_next() {
         let mut log = tempfile::NamedTempFile::new().unwrap();
-        let first = line("a", Timestamp::now());
+        let first = log_line("a", Timestamp::now());
         write!(log, "{}", &first[..40]).unwrap();
         let from = mark(log.path());
-        write!(log, "{}{}", &first[40..], line("b", Timestamp::now())).unwrap();
+        write!(log, "{}{}", &first[40..], log_line("b", Timestamp::now())).unwrap();
         assert_eq!(names(log.path(), from), ["b"]);
     }
 
     #[test]
-    fn a_request_received_before_the_mark_and_logged_after_it_is_past() {
+    fn a_request_received_before_the_mark_is_not_included() {
         let mut log = tempfile::NamedTempFile::new().unwrap();
         let before = Timestamp::now();
         let from = mark(log.path());
         write!(
             log,
             "{}{}",
-            line("late", before),
-            line("new", Timestamp::now())
+            log_line("late", before),
+            log_line("new", Timestamp::now())
         )
         .unwrap();
         assert_eq!(names(log.path(), from), ["new"]);

@@ -1,4 +1,4 @@
-//! AWS, as the emulator plays it.
+//! The AWS emulator.
 
 use std::ops::Deref;
 
@@ -9,21 +9,21 @@ use aws_emulator::Emulator;
 const KEY: &str = "test";
 const REGION: &str = "us-east-1";
 
-/// The emulator with every service there is, as an HTTP server on a free loopback port. It ends
-/// with this value.
+/// The emulator with all its services, as an HTTP server on a free loopback port. It ends with this
+/// value.
 #[derive(Debug)]
 pub struct Aws(Emulator);
 
 impl Aws {
-    /// Starts one, empty.
+    /// Starts an empty one.
     ///
     /// # Errors
-    /// When no port can be had.
+    /// If no port is free.
     pub async fn start() -> Result<Self> {
         Ok(Self(Emulator::builder().every_service().start().await?))
     }
 
-    /// What makes AWS clients speak to it, as the account `000000000000`.
+    /// The environment variables with which AWS clients use it, as the account `000000000000`.
     pub fn env(&self) -> [(&'static str, String); 4] {
         [
             ("AWS_ENDPOINT_URL", self.url()),

@@ -21,7 +21,7 @@ pub(crate) struct Identity {
     pub(crate) key: String,
 }
 
-/// Where the API server finds its own.
+/// The files of the API server.
 pub(crate) struct Files {
     pub(crate) authority: PathBuf,
     pub(crate) serving_cert: PathBuf,

@@ -32,7 +32,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_package_that_is_run_leads_to_its_own_checkout() {
+    fn a_package_that_is_run_names_its_own_checkout() {
         let other = tempfile::tempdir().unwrap();
         let tools = other.path().join("testkit/tools");
         std::fs::create_dir_all(&tools).unwrap();
@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn without_cargo_the_checkout_it_was_compiled_in_counts() {
+    fn without_cargo_the_checkout_of_the_build_is_used() {
         let compiled_in = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
         assert_eq!(checkout_of(None), compiled_in);
         assert_eq!(checkout_of(Some("/elsewhere".into())), compiled_in);

@@ -1,4 +1,4 @@
-//! A child process that cannot outlive us, however we end.
+//! A child process that cannot outlive us, whatever ends us.
 
 use std::{
     ffi::OsString,
@@ -40,7 +40,7 @@ exit "$code"
 /// What to run.
 #[derive(Debug, Clone, Default)]
 pub struct Spec {
-    /// Names the log file, `<name>.log`, and speaks in errors.
+    /// Name of the log file, `<name>.log`, and of the child in errors.
     pub name: String,
     /// The program: a path, or a name found on `PATH`.
     pub program: PathBuf,
@@ -54,10 +54,10 @@ pub struct Spec {
     pub workdir: Option<PathBuf>,
 }
 
-/// A running (or ended) child. Dropping it kills it, and all that it started, and waits.
+/// A running (or ended) child. Dropping it kills it and all processes that it started, and waits.
 ///
 /// # When not to use it
-/// For a command that ends by itself within a moment: `std::process::Command` is enough.
+/// For a command that ends by itself quickly: `std::process::Command` is enough.
 #[derive(Debug)]
 pub struct Child {
     name: String,
@@ -90,7 +90,7 @@ impl Child {
             .with_context(|| format!("cannot start /bin/sh to run {}", spec.name))?;
 
         let mut line = String::new();
-        let stdout = guard.stdout.take().expect("stdout was asked for as a pipe");
+        let stdout = guard.stdout.take().expect("stdout is a pipe");
         BufReader::new(stdout)
             .read_line(&mut line)
             .with_context(|| format!("cannot read the process id of {}", spec.name))?;
@@ -130,11 +130,11 @@ impl Child {
             .with_context(|| format!("cannot send {signal} to {} (pid {})", self.name, self.pid))
     }
 
-    /// Stops the program where it stands (SIGSTOP) and waits until each of its threads has stopped:
-    /// its sockets stay open and nothing answers.
+    /// Stops the program (SIGSTOP) and waits until each of its threads has stopped: its sockets stay
+    /// open and nothing answers.
     pub fn freeze(&self) -> Result<()> {
         self.signal(Signal::SIGSTOP)?;
-        // SIGSTOP returns at once; a busy thread goes on, and may answer, until it is scheduled.
+        // SIGSTOP returns at once; a busy thread continues, and may answer, until it is scheduled.
         let started = Instant::now();
         while !self.is_frozen()? {
             if started.elapsed() > Duration::from_secs(5) {
@@ -149,9 +149,9 @@ impl Child {
     fn is_frozen(&self) -> Result<bool> {
         let tasks = format!("/proc/{}/task", self.pid);
         for task in fs::read_dir(&tasks).with_context(|| format!("cannot list {tasks}"))? {
-            // A thread that has ended since it was listed has no file any more.
+            // A thread that has ended since it was listed no longer has a file.
             let stat = fs::read_to_string(task?.path().join("stat")).unwrap_or_default();
-            // The state follows the name, which is in brackets and may hold spaces.
+            // The state follows the name, which is in brackets and may contain spaces.
             let state = stat.rsplit_once(") ").map(|(_, after)| after);
             if state.is_some_and(|state| !state.starts_with('T')) {
                 return Ok(false);
@@ -160,17 +160,17 @@ impl Child {
         Ok(true)
     }
 
-    /// Lets a frozen program go on.
+    /// Continues a frozen program.
     pub fn thaw(&self) -> Result<()> {
         self.signal(Signal::SIGCONT)
     }
 
-    /// Kills the program, and all that it started, and waits until it is gone.
+    /// Kills the program and all processes that it started, and waits until it is gone.
     pub fn kill(&self) {
         let mut guard = self.guard.lock();
         if matches!(guard.try_wait(), Ok(None)) {
             // The program first: once the guard has collected it, its ports are free. The guard
-            // itself is ours to collect, so until then the group's id cannot be taken by others.
+            // itself is our child, so until we collect it the group's id cannot be reused.
             let _ = signal::kill(self.pid, Signal::SIGKILL);
             let started = Instant::now();
             while signal::kill(self.pid, None).is_ok() && started.elapsed() < Duration::from_secs(5)
@@ -187,7 +187,7 @@ impl Child {
     /// Asks the program to end (SIGTERM) and waits for it, at most for `deadline`.
     ///
     /// # Errors
-    /// When it still runs then; it is left running, so that its state can be looked at.
+    /// If it still runs then; it is left running, so that its state can be examined.
     pub async fn terminate(&self, deadline: Duration) -> Result<ExitStatus> {
         self.signal(Signal::SIGTERM)?;
         self.wait(deadline).await
@@ -222,12 +222,12 @@ impl Child {
         }
     }
 
-    /// The file that holds what the program wrote.
+    /// The file with the output of the program.
     pub fn log_path(&self) -> &Path {
         &self.log
     }
 
-    /// The last `lines` lines of what the program wrote.
+    /// The last `lines` lines of the program's output.
     pub fn log_tail(&self, lines: usize) -> String {
         tail(&self.log, lines)
     }
@@ -241,7 +241,7 @@ impl Drop for Child {
 
 /// The last `lines` lines of the file at `path`; empty when it cannot be read.
 pub fn tail(path: &Path, lines: usize) -> String {
-    // Enough for any line count asked for, and bounded whatever the file's size.
+    // Enough for every caller, and bounded whatever the file's size.
     const WINDOW: u64 = 256 * 1024;
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = fs::File::open(path)?;

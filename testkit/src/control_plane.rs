@@ -1,4 +1,4 @@
-//! A real control plane on loopback: etcd and kube-apiserver, and more when asked for.
+//! A real control plane on loopback: etcd and kube-apiserver, and optional components.
 
 use std::{
     ffi::OsString,
@@ -36,24 +36,24 @@ const STOP: Duration = Duration::from_secs(10);
 
 /// How many control planes run at once; more would only slow each other down.
 const AT_ONCE: usize = 10;
-/// How long one waits until another has ended.
+/// How long to wait until another has ended.
 const SLOT_WAIT: Duration = Duration::from_mins(10);
 
 /// What runs besides etcd and kube-apiserver.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// kube-controller-manager: garbage collection, namespace deletion, workloads. Without it the
-    /// ServiceAccount admission plugin is off, for nobody makes the default ServiceAccounts.
+    /// ServiceAccount admission plugin is off, because nothing creates the default ServiceAccounts.
     pub controller_manager: bool,
     /// kube-scheduler.
     pub scheduler: bool,
-    /// How many nodes KWOK plays; pods bound to them run.
+    /// How many nodes KWOK simulates; pods bound to them run.
     pub kwok_nodes: u32,
     /// Further flags of kube-apiserver.
     pub api_server_args: Vec<String>,
 }
 
-/// A control plane of our own. Dropping it stops it.
+/// A control plane. Dropping it stops it.
 pub struct ControlPlane {
     // The order of these fields is the order in which they end.
     others: Mutex<Vec<Child>>,
@@ -80,7 +80,7 @@ impl ControlPlane {
         let scratch = Arc::new(Scratch::new("control-plane")?);
         let started = Self::start_in(&scratch, options).await;
         if started.is_err() {
-            scratch.keep();
+            scratch.preserve();
         }
         started
     }
@@ -88,7 +88,7 @@ impl ControlPlane {
     /// The one that all tests of this binary share; the first caller starts it.
     ///
     /// # When not to use it
-    /// When the test runs an operator, or changes what all namespaces see: start an own one.
+    /// If the test runs an operator, or changes what all namespaces see: start a separate one.
     pub async fn shared() -> Result<Arc<Self>> {
         let start = async || Self::start(Options::default()).await.map(Arc::new);
         SHARED.get_or_try_init(start).await.cloned()
@@ -107,7 +107,7 @@ impl ControlPlane {
         }
     }
 
-    /// Leaves it to the next world that reuses one.
+    /// Makes it available to the next world that reuses one.
     pub(crate) fn give_back(self: &Arc<Self>) {
         IDLE.lock().push(Arc::clone(self));
     }
@@ -162,7 +162,7 @@ impl ControlPlane {
             self.others.lock().push(Child::start(&spec)?);
         }
         if options.kwok_nodes > 0 {
-            // A name of its own in the audit log.
+            // A separate name in the audit log.
             let kwok = authority.client("system:kwok", Some("system:masters"))?;
             let config = kubeconfig(&self.url(), &self.authority, &Proof::Certificate(&kwok));
             let config = self.scratch.write("kwok.kubeconfig", config)?;
@@ -175,7 +175,7 @@ impl ControlPlane {
         Ok(())
     }
 
-    /// kube-controller-manager or kube-scheduler, as the user that RBAC knows by its name.
+    /// kube-controller-manager or kube-scheduler, with the user name that RBAC expects.
     fn component(&self, authority: &Authority, tool: Tool) -> Result<Spec> {
         let identity = authority.client(&format!("system:{}", tool.name()), None)?;
         let config = kubeconfig(&self.url(), &self.authority, &Proof::Certificate(&identity));
@@ -197,7 +197,7 @@ impl ControlPlane {
         )
     }
 
-    /// A client that may do everything, bound to the caller's runtime: make one per test.
+    /// A client with all permissions, bound to the caller's runtime: create one per test.
     pub fn admin(&self) -> Client {
         self.try_admin().expect("the certificates are our own")
     }
@@ -259,7 +259,7 @@ impl ControlPlane {
             .freeze()
     }
 
-    /// Lets a frozen API server go on.
+    /// Continues a frozen API server.
     pub fn thaw(&self) -> Result<()> {
         self.api_server
             .lock()
@@ -268,12 +268,12 @@ impl ControlPlane {
             .thaw()
     }
 
-    /// Kills the API server: connections break. [`Self::start_api_server`] brings it back.
+    /// Kills the API server: connections break. [`Self::start_api_server`] starts it again.
     pub fn kill(&self) {
         drop(self.api_server.lock().take());
     }
 
-    /// Kills all of it for good, as dropping it does.
+    /// Kills all its processes, as dropping it does.
     pub fn end(&self) {
         self.others.lock().clear();
         self.kill();
@@ -281,12 +281,12 @@ impl ControlPlane {
         drop(self.slot.lock().take());
     }
 
-    /// This moment in the audit log.
+    /// The current point in the audit log.
     pub fn mark(&self) -> Mark {
         audit::mark(&self.audit_log())
     }
 
-    /// The requests received since `mark` and answered by now.
+    /// The requests received since `mark` and already answered.
     pub async fn entries_since(&self, mark: Mark) -> Result<Vec<Entry>> {
         audit::fence(&self.audit_log(), &self.admin()).await?;
         let mut entries = audit::entries(&self.audit_log(), mark)?;
@@ -309,7 +309,7 @@ impl ControlPlane {
         self.scratch.path().join("audit.log")
     }
 
-    /// Ready is: `/readyz` says so, and the namespaces everyone takes for granted exist.
+    /// Waits until `/readyz` succeeds and the built-in namespaces exist.
     async fn ready(&self) -> Result<()> {
         let started = Instant::now();
         loop {
@@ -334,7 +334,7 @@ impl ControlPlane {
     }
 
     async fn ready_now(&self) -> Result<()> {
-        // A new client each time: one made before the server listens would keep backing off.
+        // A new client each time: one created before the server listens would still back off.
         let client = self.try_admin()?;
         client
             .request_text(http::Request::get("/readyz").body(Vec::new())?)
@@ -352,9 +352,9 @@ impl ControlPlane {
     }
 }
 
-/// Leave to run one more control plane on this machine, as soon as another has ended. Those who have
-/// leave hold a lock in `folder`. A story that holds one plane and waits for another may wait for its
-/// like for ever, so the wait is bounded.
+/// A permit to run one more control plane on this machine; waits until another has ended. A permit is
+/// a lock in `folder`. Stories that each have one plane and wait for another could wait for each
+/// other, so the wait is bounded.
 async fn free_slot(folder: &Path, wait: Duration) -> Result<File> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let started = Instant::now();
@@ -388,7 +388,7 @@ fn etcd_spec(scratch: &Scratch, port: &Port, peers: &Port) -> Result<Spec> {
             format!("--listen-peer-urls=http://{peer}"),
             format!("--initial-advertise-peer-urls=http://{peer}"),
             format!("--initial-cluster=default=http://{peer}"),
-            // The store lives no longer than the test.
+            // The store is not needed after the test.
             "--unsafe-no-fsync".into(),
             "--log-level=warn".into(),
         ],
@@ -409,7 +409,7 @@ fn api_server_spec(
         format!("--secure-port={}", port.number()),
         "--bind-address=127.0.0.1".into(),
         "--advertise-address=127.0.0.1".into(),
-        // Endpoints may not be loopback addresses, and nobody needs this one.
+        // Endpoints may not be loopback addresses, and this one is not needed.
         "--endpoint-reconciler-type=none".into(),
         format!("--tls-cert-file={}", files.serving_cert.display()),
         format!("--tls-private-key-file={}", files.serving_key.display()),
@@ -431,9 +431,9 @@ fn api_server_spec(
         "--enable-priority-and-fairness=false".into(),
         format!("--audit-policy-file={}", policy.display()),
         format!("--audit-log-path={}", audit_log.display()),
-        // Each line is written before the next is made: a mark is a moment.
+        // Each line is written before the next request is logged, so that a mark is exact.
         "--audit-log-mode=blocking".into(),
-        // In megabytes: no test comes near, so the file is never rotated away.
+        // In megabytes: no test writes as much, so the file is never rotated.
         "--audit-log-maxsize=100000".into(),
     ];
     if !options.controller_manager {
@@ -447,7 +447,7 @@ async fn client_config(kubeconfig: &str) -> Result<kube::Config> {
     let parsed = Kubeconfig::from_yaml(kubeconfig)?;
     let options = KubeConfigOptions::default();
     let mut config = kube::Config::from_custom_kubeconfig(parsed, &options).await?;
-    // A test wants to see the first answer, not the fifth.
+    // No retries: a test checks the first answer.
     config.default_retry = false;
     Ok(config)
 }
@@ -458,16 +458,16 @@ pub(crate) fn spec(dir: &Path, tool: Tool, args: &[String]) -> Result<Spec> {
         name: tool.name().into(),
         program: tools::find(tool)?,
         args: args.iter().map(OsString::from).collect(),
-        // Memory is there in plenty, processors are not: collect garbage less often.
+        // There is enough memory, but not enough CPU: collect garbage less often.
         env: vec![("GOGC".into(), "400".into())],
         dir: dir.to_owned(),
         ..Spec::default()
     })
 }
 
-/// Makes aws-lc-rs the one TLS provider of this process; harmless when repeated.
+/// Makes aws-lc-rs the TLS provider of this process; may be called repeatedly.
 pub fn install_crypto() {
-    // An error says that it is installed already.
+    // An error means that it is already installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }
 

@@ -21,7 +21,7 @@ pub async fn remove_custom_resources(client: &Client) -> Result<()> {
     for crd in crds.list(&ListParams::default()).await? {
         remove_all(client, &crd).await?;
     }
-    // kube-controller-manager would collect them; most control planes of tests have none.
+    // Garbage collection is part of kube-controller-manager, which most tests do not run.
     let maps = Api::<ConfigMap>::all(client.clone());
     for map in maps.list(&ListParams::default()).await? {
         if !map.owner_references().is_empty() {

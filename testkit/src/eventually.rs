@@ -1,38 +1,41 @@
-//! Waiting for something to become so, with an end.
+//! Waiting for a state, with a deadline.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-/// How long [`eventually`] waits: minutes of a busy machine are seconds of a quiet one.
+/// How long [`eventually`] waits: a busy machine may need a minute for what usually takes seconds.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
-/// How long to wait before the next look at what has been waited for this long. The servers are on
-/// the same machine, so that looking often slows down what is waited for.
+/// The pause before the next attempt after this much waiting. The servers are on the same machine, so
+/// frequent attempts would slow them down.
 pub(crate) fn pause_after(waited: Duration) -> Duration {
     (waited / 8).clamp(Duration::from_millis(25), Duration::from_millis(250))
 }
 
-/// Asks `look` until it finds something.
+/// Repeats `attempt` until it returns a value.
 ///
 /// # Errors
-/// What `look` fails with, at once; after a minute, that `what` never came to be.
-pub async fn eventually<T>(what: &str, look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
-    eventually_within(DEADLINE, what, look).await
+/// The error of `attempt`, at once; after a minute, an error that names `what`.
+pub async fn eventually<T>(
+    what: &str,
+    attempt: impl AsyncFnMut() -> Result<Option<T>>,
+) -> Result<T> {
+    eventually_within(DEADLINE, what, attempt).await
 }
 
-/// The same with a deadline of its own, in real time.
+/// The same with another deadline, in real time.
 ///
 /// # Errors
 /// As [`eventually`].
 pub async fn eventually_within<T>(
     deadline: Duration,
     what: &str,
-    mut look: impl AsyncFnMut() -> Result<Option<T>>,
+    mut attempt: impl AsyncFnMut() -> Result<Option<T>>,
 ) -> Result<T> {
     let began = Instant::now();
     loop {
-        if let Some(found) = look().await? {
+        if let Some(found) = attempt().await? {
             return Ok(found);
         }
         if began.elapsed() >= deadline {

@@ -1,11 +1,11 @@
-//! Kubeconfigs with everything inline: no file they point to can go away.
+//! Kubeconfigs with all values inline: they refer to no other files.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 
 use crate::certs::Identity;
 
-/// How the bearer of a kubeconfig proves who they are.
+/// The credentials in a kubeconfig.
 pub(crate) enum Proof<'a> {
     Certificate(&'a Identity),
     Token(&'a str),

@@ -6,12 +6,12 @@
 //!       ──▶ Vault ───────────────────────────────────┘
 //!       ──▶ Aws (the emulator)
 //! Postgres, beside a world that reads from it
-//! Story: what a team does in a namespace, and what it then sees
-//! stories: what the stories of all features share, and the pool of their worlds
+//! Story: what a team does in a namespace, and what it observes
+//! stories: shared functions for the stories of all features, and the pool of their worlds
 //! ```
-//! Every server is a [`child::Child`], which ends with the test process however that ends. Every
-//! port is free when taken and reserved while in use. Missing programs are errors that name the
-//! command which builds them.
+//! Every server is a [`child::Child`], which ends with the test process, also if that is killed. Every
+//! port is free at first and reserved while in use. The error for a missing program names the command
+//! that builds it.
 // Tests wait for real processes in real time; nothing here is part of the product.
 #![allow(clippy::disallowed_methods)]
 
@@ -25,7 +25,6 @@ mod custom_resources;
 mod eventually;
 pub mod fault_proxy;
 mod kubeconfig;
-mod lanes;
 pub mod manifests;
 mod nodes;
 mod operator;
@@ -33,6 +32,7 @@ pub mod port;
 mod postgres;
 pub mod scratch;
 mod service_account;
+mod shared_worlds;
 pub mod stories;
 mod story;
 pub mod tools;

@@ -1,4 +1,4 @@
-//! YAML, applied as a person with all rights would.
+//! YAML manifests, applied as an administrator.
 
 use std::time::{Duration, Instant};
 
@@ -13,9 +13,9 @@ use kube::{
 /// How long a kind may take to be served after its CRD was applied.
 const SERVED: Duration = Duration::from_secs(15);
 /// The field manager of what tests apply.
-const MANAGER: &str = "testkit";
+const FIELD_MANAGER: &str = "testkit";
 
-/// The objects in `yaml`, which may hold several documents; empty ones are skipped.
+/// The objects in `yaml`, which may contain several documents; empty ones are skipped.
 pub fn parse(yaml: &str) -> Result<Vec<DynamicObject>> {
     let documents: Vec<serde_json::Value> =
         serde_saphyr::from_multiple(yaml).with_context(|| format!("no valid YAML:\n{yaml}"))?;
@@ -45,7 +45,7 @@ pub async fn apply(
         let api = api_for(client, namespace, &object)
             .await
             .with_context(|| label.clone())?;
-        let how = PatchParams::apply(MANAGER).force();
+        let how = PatchParams::apply(FIELD_MANAGER).force();
         let stored = api
             .patch(&object.name_any(), &how, &Patch::Apply(&object))
             .await;
@@ -73,7 +73,7 @@ async fn api_for(
     })
 }
 
-/// How the API server serves `kind`; waits a little, for its CRD may have been applied just now.
+/// How the API server serves `kind`; waits a little, because its CRD may be new.
 pub(crate) async fn served(
     client: &Client,
     api_version: &str,

@@ -1,4 +1,4 @@
-//! Nodes without machines, played by KWOK.
+//! Nodes without machines, simulated by KWOK.
 
 use std::{
     path::Path,
@@ -26,13 +26,13 @@ pub(crate) fn start_kwok(dir: &Path, kubeconfig: &Path) -> Result<Child> {
         format!("--config={}", stages.display()),
         "--manage-all-nodes=true".into(),
         "--node-ip=127.0.0.1".into(),
-        // The node lifecycle controller takes a node without a fresh Lease for dead.
+        // Without a renewed Lease the node lifecycle controller considers a node dead.
         "--node-lease-duration-seconds=40".into(),
     ];
     Child::start(&spec(dir, Tool::Kwok, &args)?)
 }
 
-/// Makes `count` nodes, `node-0` and so on, and waits until they are ready.
+/// Creates `count` nodes, `node-0` and so on, and waits until they are ready.
 pub(crate) async fn create(client: &Client, count: u32) -> Result<()> {
     let nodes = Api::<Node>::all(client.clone());
     for n in 0..count {

@@ -1,4 +1,4 @@
-//! The operator as a process, the way a pod runs it.
+//! The operator as a process, as in a pod.
 
 use std::{
     os::unix::process::ExitStatusExt,
@@ -20,27 +20,27 @@ use crate::{
 };
 
 const START: Duration = Duration::from_secs(60);
-/// How long a living operator may take to answer.
+/// How long a running operator may take to answer.
 const ANSWER: Duration = Duration::from_secs(60);
-/// How long one request for it may take.
+/// How long one request may take.
 const REQUEST: Duration = Duration::from_secs(5);
-/// How long it may take to come to its kill point.
+/// How long it may take to reach its kill point.
 const DEATH: Duration = Duration::from_secs(60);
-/// SIGABRT, by which a kill point ends the process, and SIGKILL, by which a story does.
+/// A kill point ends the process with SIGABRT, a story with SIGKILL.
 const DEATHS: [i32; 2] = [6, 9];
 
 /// What the operator is started with.
 #[derive(Debug, Clone, Default)]
 pub struct OperatorOptions {
-    /// Who it is, and where its cluster is.
+    /// Its identity and the address of its cluster.
     pub kubeconfig: PathBuf,
     /// The features it runs; none means the binary's default.
     pub features: Vec<String>,
-    /// Where its Lease is.
+    /// The namespace of its Lease.
     pub lease_namespace: String,
     /// Time runs this many times as fast inside it.
     pub time_factor: Option<u32>,
-    /// It aborts when it comes to this point; only a chaos build knows any.
+    /// It aborts at this point; only a chaos build has such points.
     pub kill_point: Option<String>,
     /// Further flags.
     pub args: Vec<String>,
@@ -70,7 +70,7 @@ pub fn binary(given: Option<&Path>) -> Result<PathBuf> {
 }
 
 impl Operator {
-    /// Starts one and returns when `/readyz` says so (or, given a kill point, when it has died).
+    /// Starts one and returns when `/readyz` succeeds (or, with a kill point, when it has died).
     /// Its log is `<name>.log` in `scratch`.
     pub async fn start(
         name: &str,
@@ -116,7 +116,7 @@ impl Operator {
         self.ready().await
     }
 
-    /// Asks the probe endpoint for `path`, such as `/readyz?verbose`.
+    /// Requests `path`, such as `/readyz?verbose`, from the probe endpoint.
     pub async fn probe(&self, path: &str) -> Result<(u16, String)> {
         self.get(&self.probes, path).await
     }
@@ -130,8 +130,8 @@ impl Operator {
         Ok(text)
     }
 
-    /// The sum of the samples of `name` that carry all of `labels`; 0 when there are none, for a
-    /// counter appears with its first count.
+    /// The sum of the samples of `name` with all of `labels`; 0 if there are none, because a counter
+    /// appears with its first count.
     pub async fn metric(&self, name: &str, labels: &[(&str, &str)]) -> Result<f64> {
         Ok(sum(&self.metrics().await?, name, labels))
     }
@@ -165,7 +165,7 @@ impl Operator {
     /// Waits until it has died, at a kill point or killed by the story.
     ///
     /// # Errors
-    /// When it lives on, or ends in another way.
+    /// If it still runs, or ended in another way.
     pub async fn died(&self) -> Result<()> {
         let status = self.ended(DEATH).await?;
         let is_death = status.signal().is_some_and(|one| DEATHS.contains(&one));
@@ -183,12 +183,12 @@ impl Operator {
         self.child.lock().kill();
     }
 
-    /// Freezes it, as a machine that stalls would.
+    /// Freezes it, as on a stalled machine.
     pub fn freeze(&self) -> Result<()> {
         self.child.lock().freeze()
     }
 
-    /// Lets it go on.
+    /// Continues it.
     pub fn thaw(&self) -> Result<()> {
         self.child.lock().thaw()
     }
@@ -198,16 +198,16 @@ impl Operator {
         self.child.lock().pid()
     }
 
-    /// All it has logged, over all its lives.
+    /// All it has logged, over all its restarts.
     pub fn log(&self) -> String {
         std::fs::read_to_string(self.log_path()).unwrap_or_default()
     }
 
-    /// The first line it logs that holds `text`. A pass logs how it ended last of all, after its
-    /// status, its events and its metrics are to be seen, so that a test waits for the line.
+    /// The first line of the log that contains `text`. A pass logs its outcome after its status, its
+    /// events and its metrics are visible, so a test can wait for the line.
     ///
     /// # Errors
-    /// After a minute, that there is no such line.
+    /// After a minute, if there is no such line.
     pub async fn logs(&self, text: &str) -> Result<String> {
         eventually(&format!("a line with {text} in the log"), async || {
             let log = self.log();
@@ -219,7 +219,7 @@ impl Operator {
         .await
     }
 
-    /// The file that holds it.
+    /// The file of the log.
     pub fn log_path(&self) -> PathBuf {
         self.child.lock().log_path().to_owned()
     }
@@ -228,7 +228,7 @@ impl Operator {
         child::tail(&self.log_path(), lines)
     }
 
-    /// Asks again while it lives: on a busy machine an answer may take long.
+    /// Repeats the request while the operator runs: on a busy machine an answer may take long.
     async fn get(&self, port: &Port, path: &str) -> Result<(u16, String)> {
         let began = Instant::now();
         loop {
@@ -264,7 +264,7 @@ impl Operator {
                 Some(_) if dying => return Ok(()),
                 None if started.elapsed() < START => {}
                 ended => {
-                    self.scratch.keep();
+                    self.scratch.preserve();
                     let tail = self.log_tail(40);
                     bail!(
                         "{} is not ready ({answer:?}, ended: {ended:?}); its last lines:\n{tail}",
@@ -321,7 +321,7 @@ fn spec(
     })
 }
 
-/// The sum of the samples of `name` in `text` (Prometheus' format) that carry all of `labels`.
+/// The sum of the samples of `name` in `text` (Prometheus' format) with all of `labels`.
 fn sum(text: &str, name: &str, labels: &[(&str, &str)]) -> f64 {
     let samples = text.lines().filter_map(|line| {
         let rest = line.strip_prefix(name)?;
@@ -351,7 +351,7 @@ mod tests {
         b 1.5\n";
 
     #[test]
-    fn a_metric_is_the_sum_of_the_samples_that_carry_the_labels() {
+    fn a_metric_is_the_sum_of_the_samples_with_the_labels() {
         assert!((sum(TEXT, "a_total", &[("kind", "x")]) - 5.0).abs() < f64::EPSILON);
         assert!((sum(TEXT, "a_total", &[("result", "error")]) - 3.0).abs() < f64::EPSILON);
         assert!((sum(TEXT, "b", &[]) - 1.5).abs() < f64::EPSILON);

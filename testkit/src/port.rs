@@ -1,4 +1,4 @@
-//! Loopback ports that are ours for as long as we hold them.
+//! Reserved loopback ports.
 
 use std::{
     fs::{self, File},
@@ -9,15 +9,15 @@ use anyhow::{Context, Result, bail};
 
 use crate::scratch::ROOT;
 
-/// Below the range from which the kernel takes ports for outgoing connections, so that a server
-/// that is down for a while finds its port free when it comes back.
+/// Below the kernel's range for outgoing connections, so that the port of a stopped server stays free
+/// until its restart.
 const RANGE: std::ops::Range<u16> = 20_000..32_000;
 
-/// A port on 127.0.0.1. While this value lives no other test run takes it, whether something
+/// A port on 127.0.0.1. While this value exists, no other test run uses the port, whether something
 /// listens there or not.
 ///
 /// # When not to use it
-/// For a listener in this process: bind port 0 and ask it.
+/// For a listener in this process: bind port 0 and read the address.
 #[derive(Debug)]
 pub struct Port {
     number: u16,
@@ -25,7 +25,7 @@ pub struct Port {
 }
 
 impl Port {
-    /// A free one.
+    /// A free port.
     pub fn free() -> Result<Self> {
         let folder = ROOT.join("ports");
         fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;

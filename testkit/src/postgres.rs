@@ -31,10 +31,10 @@ const START: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(10);
 const USER: &str = "postgres";
 
-/// A PostgreSQL of our own, on 127.0.0.1. Dropping it stops it and removes what it kept.
+/// A PostgreSQL server on 127.0.0.1. Dropping it stops it and removes its files.
 ///
-/// It takes connections with and without TLS; its certificate is for `127.0.0.1` and `localhost`.
-/// It does not run as root, so under root its files are where anybody can get to.
+/// It accepts connections with and without TLS; its certificate is for `127.0.0.1` and `localhost`.
+/// It does not run as root, so under root its files are in a folder that all users can access.
 pub struct Postgres {
     // The order of these fields is the order in which they end.
     server: Mutex<Option<Child>>,
@@ -50,7 +50,8 @@ impl Postgres {
     /// Starts one and returns when it answers.
     ///
     /// # Errors
-    /// Also when there is no PostgreSQL on this machine, and no way to fetch it: with what to run.
+    /// Also if there is no PostgreSQL on this machine and it cannot be fetched: with the command to
+    /// run.
     pub async fn start() -> Result<Self> {
         let programs = programs::ensure()?;
         let scratch = Arc::new(Scratch::new("postgres")?);
@@ -61,7 +62,7 @@ impl Postgres {
             .take(24)
             .collect();
         let prepared = prepare(&programs, &home, &scratch, &authority, &password);
-        prepared.inspect_err(|_| scratch.keep())?;
+        prepared.inspect_err(|_| scratch.preserve())?;
         let postgres = Self {
             server: Mutex::default(),
             spec: server(&programs, &home, &scratch, &port),
@@ -72,32 +73,32 @@ impl Postgres {
             password,
         };
         let started = postgres.start_again().await;
-        started.inspect_err(|_| postgres.scratch.keep())?;
+        started.inspect_err(|_| postgres.scratch.preserve())?;
         Ok(postgres)
     }
 
-    /// How a program reaches it as the user that may do everything. Without an `sslmode`.
+    /// The connection string of the superuser, without an `sslmode`.
     pub fn connection_string(&self) -> String {
         self.connection_string_as(USER, &self.password)
     }
 
-    /// The same as somebody else.
+    /// The connection string of another user.
     pub fn connection_string_as(&self, user: &str, password: &str) -> String {
         let at = self.port.address();
         format!("postgres://{user}:{password}@{at}/{USER}")
     }
 
-    /// Who vouches for its certificate, as PEM.
+    /// The CA of its certificate, as PEM.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 
-    /// The password of the user that may do everything.
+    /// The password of the superuser.
     pub fn password(&self) -> &str {
         &self.password
     }
 
-    /// Runs statements as the user that may do everything.
+    /// Runs statements as the superuser.
     pub async fn run(&self, statements: &str) -> Result<()> {
         let address = format!("{}?sslmode=disable", self.connection_string());
         let (client, connection) = tokio_postgres::connect(&address, NoTls).await?;
@@ -123,13 +124,13 @@ impl Postgres {
         Ok(())
     }
 
-    /// Starts a stopped server at the same address; it knows all it knew.
+    /// Starts a stopped server at the same address, with the same data.
     pub async fn start_again(&self) -> Result<()> {
         *self.server.lock() = Some(Child::start(&self.spec)?);
         let began = Instant::now();
         loop {
-            let asked = self.run("SELECT 1").await;
-            let Err(error) = asked else { return Ok(()) };
+            let answer = self.run("SELECT 1").await;
+            let Err(error) = answer else { return Ok(()) };
             let (ended, tail) = {
                 let server = self.server.lock();
                 let server = server.as_ref().context("PostgreSQL is stopped")?;
@@ -148,13 +149,13 @@ impl Postgres {
         server.as_ref().context("PostgreSQL is stopped")?.freeze()
     }
 
-    /// Lets a frozen one go on.
+    /// Continues a frozen server.
     pub fn thaw(&self) -> Result<()> {
         let server = self.server.lock();
         server.as_ref().context("PostgreSQL is stopped")?.thaw()
     }
 
-    /// Where it keeps its files.
+    /// The folder of its files.
     pub fn folder(&self) -> &Path {
         self.home.path()
     }
@@ -165,7 +166,7 @@ impl Drop for Postgres {
         let Some(server) = self.server.get_mut().take() else {
             return;
         };
-        // Asked to quit it takes its shared memory with it; killed it would leave that behind.
+        // On SIGQUIT it frees its shared memory; on SIGKILL it would not.
         let _ = server.thaw();
         if server.signal(Signal::SIGQUIT).is_ok() {
             let began = Instant::now();
@@ -176,7 +177,7 @@ impl Drop for Postgres {
     }
 }
 
-/// Makes the database's files, and its certificate.
+/// Creates the files of the database, and its certificate.
 fn prepare(
     programs: &Programs,
     home: &Home,
@@ -216,8 +217,8 @@ fn prepare(
         .with_context(|| format!("cannot run {}", program.display()))?;
     scratch.write("initdb.log", [made.stdout, made.stderr.clone()].concat())?;
     if !made.status.success() {
-        let said = String::from_utf8_lossy(&made.stderr);
-        bail!("initdb failed ({}): {said}", made.status);
+        let output = String::from_utf8_lossy(&made.stderr);
+        bail!("initdb failed ({}): {output}", made.status);
     }
     Ok(())
 }
@@ -230,7 +231,7 @@ fn server(programs: &Programs, home: &Home, scratch: &Scratch, port: &Port) -> S
         "ssl=on".to_owned(),
         "ssl_cert_file=../server.crt".to_owned(),
         "ssl_key_file=../server.key".to_owned(),
-        // It is gone with the test anyway.
+        // The data is not needed after the test.
         "fsync=off".to_owned(),
         "log_statement=all".to_owned(),
         "timezone=GMT".to_owned(),

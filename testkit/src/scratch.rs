@@ -1,4 +1,4 @@
-//! Folders for one run: removed when all went well, kept with their logs when not.
+//! Folders for one run: removed after success, kept with their logs after a failure.
 
 use std::{
     fs,
@@ -14,7 +14,7 @@ use nix::{sys::signal, unistd::Pid};
 
 use crate::checkout::checkout;
 
-/// A kept folder outlives its run by this much, so that the tests which run next leave it alone.
+/// A kept folder is not pruned before this age, so that the next test run does not remove it.
 const KEPT_FOR: Duration = Duration::from_hours(24);
 /// Marks a folder as kept.
 const KEPT: &str = "KEPT";
@@ -22,23 +22,23 @@ const KEPT: &str = "KEPT";
 static NEXT: AtomicU32 = AtomicU32::new(0);
 static PRUNED: Once = Once::new();
 
-/// `<target>/testkit`, where everything of a test run lives.
+/// `<target>/testkit`, the folder for all files of test runs.
 pub static ROOT: LazyLock<PathBuf> = LazyLock::new(|| {
     let target = std::env::var_os("CARGO_TARGET_DIR")
         .map_or_else(|| checkout().join("target"), PathBuf::from);
     target.join("testkit")
 });
 
-/// A folder of our own. It goes when this value is dropped, unless the thread is panicking or
-/// [`Scratch::keep`] was called; then its path is printed.
+/// A temporary folder. It is removed when this value is dropped, unless the thread is panicking or
+/// [`Scratch::preserve`] was called; then its path is printed.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
-    keep: AtomicBool,
+    preserve: AtomicBool,
 }
 
 impl Scratch {
-    /// Makes `<target>/testkit/<pid>-<n>-<name>`; the first call prunes what dead runs left.
+    /// Creates `<target>/testkit/<pid>-<n>-<name>`; the first call prunes folders of ended runs.
     pub fn new(name: &str) -> Result<Self> {
         PRUNED.call_once(|| prune(&ROOT));
         fs::create_dir_all(&*ROOT).with_context(|| format!("cannot make {}", ROOT.display()))?;
@@ -47,8 +47,8 @@ impl Scratch {
             let path = ROOT.join(format!("{}-{n}-{name}", std::process::id()));
             match fs::create_dir(&path) {
                 Ok(()) => {
-                    let (path, keep) = (path.canonicalize()?, AtomicBool::new(false));
-                    return Ok(Self { path, keep });
+                    let (path, preserve) = (path.canonicalize()?, AtomicBool::new(false));
+                    return Ok(Self { path, preserve });
                 }
                 // Kept by a run that had our process id before us.
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
@@ -59,14 +59,14 @@ impl Scratch {
         }
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Keeps the folder for a day: a failure refers to it.
-    pub fn keep(&self) {
-        self.keep.store(true, Ordering::Relaxed);
+    /// Keeps the folder for a day, because a failure refers to it.
+    pub fn preserve(&self) {
+        self.preserve.store(true, Ordering::Relaxed);
     }
 
     /// Writes `content` to the file `name` in it.
@@ -79,7 +79,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        if std::thread::panicking() || self.keep.load(Ordering::Relaxed) {
+        if std::thread::panicking() || self.preserve.load(Ordering::Relaxed) {
             let _ = fs::write(self.path.join(KEPT), "");
             eprintln!("logs are kept in {}", self.path.display());
         } else {
@@ -123,12 +123,12 @@ mod tests {
     const DEAD: i32 = 1 << 22 | 1;
 
     #[test]
-    fn a_folder_goes_with_its_value_and_stays_when_kept() {
+    fn a_folder_is_removed_with_its_value_unless_preserved() {
         let gone = Scratch::new("gone").unwrap().path().to_owned();
         assert!(!gone.exists());
 
         let kept = Scratch::new("kept").unwrap();
-        kept.keep();
+        kept.preserve();
         let path = kept.path().to_owned();
         drop(kept);
         assert!(path.join(KEPT).exists());
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_kept_under_the_same_name_is_left_alone() {
+    fn a_kept_folder_of_the_same_name_is_not_touched() {
         let ahead: Vec<PathBuf> = (1000..1003)
             .map(|n| ROOT.join(format!("{}-{n}-reused", std::process::id())))
             .collect();

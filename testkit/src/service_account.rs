@@ -1,4 +1,4 @@
-//! Being someone: a ServiceAccount's kubeconfig, as the operator gets it in a cluster.
+//! Kubeconfigs and tokens of ServiceAccounts, as the operator has them in a cluster.
 
 use std::path::PathBuf;
 
@@ -22,8 +22,8 @@ use crate::{
 const TOKEN_SECONDS: i64 = 24 * 60 * 60;
 
 impl ControlPlane {
-    /// Writes a kubeconfig for the ServiceAccount `name`; makes it and its namespace when missing.
-    /// It may do nothing until RBAC says otherwise.
+    /// Writes a kubeconfig for the ServiceAccount `name`; creates it and its namespace if missing. It
+    /// has no permissions until RBAC grants some.
     pub async fn as_service_account(&self, namespace: &str, name: &str) -> Result<PathBuf> {
         let token = self.service_account_token(namespace, name, None).await?;
         let config = kubeconfig(&self.url(), self.ca_pem(), &Proof::Token(&token));
@@ -31,8 +31,8 @@ impl ControlPlane {
             .write(&format!("{namespace}-{name}.kubeconfig"), config)
     }
 
-    /// A token of the ServiceAccount `name`, which is made with its namespace when missing. Without
-    /// an audience it is for the API server itself.
+    /// A token of the ServiceAccount `name`, which is created with its namespace if missing. Without
+    /// an audience the token is for the API server itself.
     pub async fn service_account_token(
         &self,
         namespace: &str,
@@ -70,7 +70,7 @@ impl ControlPlane {
         Ok(status.token)
     }
 
-    /// Makes the namespace `name` unless it exists.
+    /// Creates the namespace `name` unless it exists.
     pub async fn ensure_namespace(&self, name: &str) -> Result<()> {
         let namespaces = Api::<Namespace>::all(self.admin());
         create_if_missing(

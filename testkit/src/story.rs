@@ -1,4 +1,4 @@
-//! What a team does in its namespace, and what it then sees.
+//! What a team does in its namespace, and what it observes.
 
 use std::{
     fmt::Write,
@@ -28,12 +28,12 @@ use crate::{
 /// How much of the operator's log a failure shows.
 const LOG_LINES: usize = 40;
 
-/// Something to wait for on an object: a closure, [`is`] or [`holds`].
+/// A state of an object to wait for: a closure, [`is`] or [`holds`].
 pub trait Sign<K> {
-    /// Whether it is there; `raw` is the same object untyped.
+    /// Whether the object has this state; `raw` is the same object untyped.
     fn is_seen(&self, object: &K, raw: &DynamicObject) -> bool;
-    /// What a failure calls it.
-    fn words(&self) -> String;
+    /// Its text in error messages.
+    fn description(&self) -> String;
 }
 
 impl<K, F: Fn(&K) -> bool> Sign<K> for F {
@@ -41,7 +41,7 @@ impl<K, F: Fn(&K) -> bool> Sign<K> for F {
         self(object)
     }
 
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         "as the test wants it".into()
     }
 }
@@ -56,7 +56,7 @@ pub struct Holds {
 
 /// The condition `type_` has this `reason`, whatever its status.
 ///
-/// A condition about an older generation is not seen: it tells of the spec before the last edit.
+/// A condition about an older generation does not count: it is about the spec before the last edit.
 pub fn is(type_: &str, reason: &str) -> Holds {
     Holds {
         type_: type_.into(),
@@ -94,7 +94,7 @@ impl<K> Sign<K> for Holds {
         self.is_in(raw)
     }
 
-    fn words(&self) -> String {
+    fn description(&self) -> String {
         format!(
             "with condition {} of {} {}",
             self.type_, self.field, self.value
@@ -102,7 +102,7 @@ impl<K> Sign<K> for Holds {
     }
 }
 
-/// A namespace and what happens in it, as an administrator sees it; or the whole cluster.
+/// A namespace, used as an administrator; or the whole cluster.
 pub struct Story {
     client: Client,
     namespace: Option<String>,
@@ -154,19 +154,20 @@ impl Story {
         manifests::apply(&self.client, self.namespace.as_deref(), yaml).await
     }
 
-    /// Asks for the deletion of an object. [`Self::gone`] waits for it.
+    /// Requests the deletion of an object. [`Self::gone`] waits for it.
     pub async fn delete<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
         let api = self.objects::<K>();
-        let asked = api.delete(name, &DeleteParams::default()).await;
-        asked
+        let deleted = api.delete(name, &DeleteParams::default()).await;
+        deleted
             .map(drop)
             .with_context(|| format!("cannot delete {}", self.label(&K::kind(&()), name)))
     }
 
-    /// Waits until the object is there and `sign` is seen on it.
+    /// Waits until the object exists and has the state `sign`.
     ///
     /// # Errors
-    /// After the deadline (a minute): with the object as it was last, its events and the end of the operator's log.
+    /// After the deadline (a minute), with the last state of the object, its events and the end of the
+    /// operator's log.
     pub async fn until<K>(&self, name: &str, sign: impl Sign<K>) -> Result<K>
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + std::fmt::Debug,
@@ -189,7 +190,7 @@ impl Story {
         Ok(seen.status_mut().take().unwrap_or_default())
     }
 
-    /// [`Self::until`] for a kind that only the API server knows.
+    /// [`Self::until`] for a kind without a Rust type.
     pub async fn until_dynamic(
         &self,
         kind: &ApiResource,
@@ -204,12 +205,12 @@ impl Story {
         self.api(&ApiResource::erase::<K>(&()))
     }
 
-    /// Waits until the object is no more.
+    /// Waits until the object is gone.
     pub async fn gone<K: Resource<DynamicType = ()>>(&self, name: &str) -> Result<()> {
         self.gone_dynamic(&ApiResource::erase::<K>(&()), name).await
     }
 
-    /// The same for a kind that only the API server knows.
+    /// The same for a kind without a Rust type.
     pub async fn gone_dynamic(&self, kind: &ApiResource, name: &str) -> Result<()> {
         let api = self.api(kind);
         let started = Instant::now();
@@ -245,7 +246,10 @@ impl Story {
                 }
             }
             if started.elapsed() > self.deadline {
-                bail!(self.failure(kind, name, &sign.words(), last.as_ref()).await);
+                bail!(
+                    self.failure(kind, name, &sign.description(), last.as_ref())
+                        .await
+                );
             }
             tokio::time::sleep(pause_after(started.elapsed())).await;
         }
@@ -272,7 +276,7 @@ impl Story {
         wanted: &str,
         last: Result<&Option<DynamicObject>, &kube::Error>,
     ) -> String {
-        self.scratch.keep();
+        self.scratch.preserve();
         let mut text = format!(
             "{} is not {wanted} after {:?}",
             self.label(&kind.kind, name),
@@ -298,7 +302,7 @@ impl Story {
         text
     }
 
-    /// The events about an object, one a line.
+    /// The events about an object, one per line.
     async fn event_lines(&self, kind: &ApiResource, name: &str) -> String {
         let is_of_kind = |event: &Event| {
             let about = event.regarding.as_ref();
@@ -314,7 +318,7 @@ impl Story {
     }
 }
 
-/// The object as a person reads it: without managedFields.
+/// The object as YAML, without managedFields.
 fn yaml(mut object: DynamicObject) -> String {
     object.managed_fields_mut().clear();
     let value = serde_json::to_value(&object).unwrap_or(Value::Null);
@@ -340,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_is_known_by_type_and_reason() {
+    fn a_condition_is_matched_by_type_and_reason() {
         assert!(is("Ready", "Waiting").is_in(&object(1, 1)));
         assert!(!is("Ready", "Succeeded").is_in(&object(1, 1)));
         assert!(holds("Synced").is_in(&object(1, 1)));
@@ -348,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_condition_about_an_older_spec_is_not_seen() {
+    fn a_condition_about_an_older_spec_does_not_count() {
         assert!(!is("Ready", "Waiting").is_in(&object(2, 1)));
         assert!(
             holds("Synced").is_in(&object(2, 1)),

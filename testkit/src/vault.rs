@@ -20,13 +20,13 @@ use crate::{
 
 const START: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(10);
-/// In dev mode we choose it.
+/// The root token that we choose in dev mode.
 const DEV_TOKEN: &str = "root";
 
-/// How Vault keeps what it is told.
+/// How Vault stores its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VaultOptions {
-    /// In memory, unsealed from the start, gone with a restart.
+    /// In memory, unsealed from the start; a restart loses all data.
     Dev,
     /// In files: can be sealed, unsealed and restarted without loss.
     File,
@@ -44,7 +44,7 @@ impl VaultOptions {
     }
 }
 
-/// A Vault of our own. Dropping it stops it.
+/// A Vault server. Dropping it stops it.
 pub struct Vault {
     server: Mutex<Option<Child>>,
     scratch: Arc<Scratch>,
@@ -84,7 +84,7 @@ impl Vault {
         };
         let started = vault.first_start(options).await;
         if started.is_err() {
-            vault.scratch.keep();
+            vault.scratch.preserve();
         }
         started.map(|()| vault)
     }
@@ -107,12 +107,12 @@ impl Vault {
         format!("http://{}", self.port.address())
     }
 
-    /// The token that may do everything.
+    /// The root token.
     pub fn root_token(&self) -> &str {
         &self.root_token
     }
 
-    /// Seals it: it answers 503 to everything but questions about itself.
+    /// Seals it: it answers 503 to everything but `sys/health` and the like.
     pub async fn seal(&self) -> Result<()> {
         self.expect(Method::PUT, "sys/seal", None).await.map(drop)
     }
@@ -146,8 +146,8 @@ impl Vault {
         drop(self.server.lock().take());
     }
 
-    /// Starts a stopped server at the same address. With files it knows all it knew, and is
-    /// sealed; in dev mode it has forgotten everything.
+    /// Starts a stopped server at the same address. With files it has its data and is sealed; in dev
+    /// mode all data is lost.
     pub async fn start_again(&self) -> Result<()> {
         self.run_server().await
     }
@@ -161,7 +161,7 @@ impl Vault {
             .freeze()
     }
 
-    /// Lets a frozen one go on.
+    /// Continues a frozen server.
     pub fn thaw(&self) -> Result<()> {
         self.server
             .lock()
@@ -170,12 +170,12 @@ impl Vault {
             .thaw()
     }
 
-    /// Asks `path` (below `/v1/`) with the root token. Any status is an answer.
+    /// Requests `path` (below `/v1/`) with the root token. Any status is an answer.
     pub async fn request(&self, method: Method, path: &str, body: Option<Value>) -> Result<Answer> {
         self.request_as(&self.root_token, method, path, body).await
     }
 
-    /// The same with a token of the caller's choice.
+    /// The same with another token.
     pub async fn request_as(
         &self,
         token: &str,
@@ -205,7 +205,7 @@ impl Vault {
         Ok(Answer { status, body })
     }
 
-    /// Asks, and takes everything but a success for an error.
+    /// Sends a request; every status but a success is an error.
     pub async fn expect(&self, method: Method, path: &str, body: Option<Value>) -> Result<Value> {
         let Answer { status, body } = self.request(method.clone(), path, body).await?;
         if !(200..300).contains(&status) {
@@ -216,7 +216,7 @@ impl Vault {
 
     async fn run_server(&self) -> Result<()> {
         *self.server.lock() = Some(Child::start(&self.spec)?);
-        // Whatever it answers: uninitialised (501) and sealed (503) servers are up, too.
+        // Any status: uninitialised (501) and sealed (503) servers run, too.
         self.until("answering", |_| true).await
     }
 
@@ -258,7 +258,7 @@ fn server_spec(scratch: &Scratch, port: &Port, options: VaultOptions) -> Result<
                 "storage": { "file": { "path": scratch.path().join("store") } },
                 "listener": { "tcp": { "address": address, "tls_disable": true } },
                 "api_addr": format!("http://{address}"),
-                // Locking memory needs rights that a test has not.
+                // A test does not have the privileges to lock memory.
                 "disable_mlock": true,
             });
             let config = scratch.write("vault.json", config.to_string())?;
@@ -266,7 +266,7 @@ fn server_spec(scratch: &Scratch, port: &Port, options: VaultOptions) -> Result<
         }
     };
     let mut spec = spec(scratch.path(), Tool::Vault, &args)?;
-    // Its own home, and nothing of the user's own Vault.
+    // A separate home, without the user's own Vault settings.
     spec.env.extend([
         ("HOME".into(), scratch.path().into()),
         ("VAULT_ADDR".into(), format!("http://{address}").into()),

@@ -1,4 +1,4 @@
-//! A cluster with the operator in it, as a story needs it.
+//! A cluster with the operator, for stories.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -19,20 +19,20 @@ use crate::{
 
 /// The ServiceAccount that operators of a world run as.
 const ACCOUNT: &str = "pontoon";
-/// How long a verb of the binary that only prints may take.
+/// How long a command of the binary that only prints may take.
 const PRINTS: Duration = Duration::from_secs(30);
 
-/// A control plane, the operator in it, and what else was asked for. All ends with this value.
+/// A control plane, the operator, and optional servers. All end with this value.
 ///
-/// The operator runs as a ServiceAccount with the RBAC that the binary prints for its features,
-/// and no more. Its Lease is in a namespace of its own.
+/// The operator runs as a ServiceAccount with exactly the RBAC that the binary prints for its
+/// features. Its Lease is in a separate namespace.
 pub struct World {
     // The order of these fields is the order in which they end.
     operator: Operator,
     vault: Option<Vault>,
     aws: Option<Aws>,
     plane: Arc<ControlPlane>,
-    /// Whether another world may have the control plane after this one.
+    /// Whether another world may use the control plane after this one.
     reuses_plane: bool,
     options: OperatorOptions,
 }
@@ -50,7 +50,7 @@ pub struct WorldPlan {
 }
 
 impl WorldPlan {
-    /// Switches a feature on; without any, all are.
+    /// Turns on a feature; without any, all are on.
     pub fn feature(mut self, name: &str) -> Self {
         self.operator.features.push(name.to_owned());
         self
@@ -62,19 +62,19 @@ impl WorldPlan {
         self
     }
 
-    /// The operator aborts when it comes to the point `name`.
+    /// The operator aborts at the point `name`.
     pub fn kill_point(mut self, name: &str) -> Self {
         self.operator.kill_point = Some(name.to_owned());
         self
     }
 
-    /// A flag more for the operator.
+    /// Adds a flag for the operator.
     pub fn arg(mut self, flag: impl Into<String>) -> Self {
         self.operator.args.push(flag.into());
         self
     }
 
-    /// A variable more in the operator's environment.
+    /// Adds a variable to the operator's environment.
     pub fn env(mut self, name: &str, value: impl Into<String>) -> Self {
         self.operator.env.push((name.to_owned(), value.into()));
         self
@@ -86,25 +86,25 @@ impl WorldPlan {
         self
     }
 
-    /// A Vault that remembers, can be sealed and can be restarted.
+    /// Adds a Vault that stores its data in files and can be sealed and restarted.
     pub fn vault(mut self) -> Self {
         self.vault = Some(VaultOptions::file());
         self
     }
 
-    /// AWS, for whoever asks it by the usual variables of the environment.
+    /// Adds AWS, with its usual variables in the operator's environment.
     pub fn aws(mut self) -> Self {
         self.aws = true;
         self
     }
 
-    /// What the world's own control plane consists of.
+    /// The components of the world's own control plane.
     pub fn own_control_plane(mut self, options: Options) -> Self {
         self.own = options;
         self
     }
 
-    /// A control plane that is there already, as for a second operator beside a first.
+    /// Uses an existing control plane, for example for a second operator beside a first.
     ///
     /// # When not to use it
     /// With the shared one: the operator sees all namespaces, so worlds would disturb each other.
@@ -113,11 +113,11 @@ impl WorldPlan {
         self
     }
 
-    /// A control plane that earlier worlds of this process have used, one after another. Saves the
-    /// seconds that a start takes.
+    /// Uses a control plane that earlier worlds of this process have used, one after another. Saves
+    /// the time of a start.
     ///
     /// # When not to use it
-    /// When the story stops or freezes servers, or changes CRDs: what it leaves would meet the next.
+    /// If the story stops or freezes servers, or changes CRDs: the next world would be affected.
     pub fn on_reused_plane(mut self) -> Self {
         self.reuses_plane = true;
         self
@@ -133,7 +133,7 @@ impl WorldPlan {
             vault,
             aws,
         } = self;
-        // Before anything is started: without the program there is nothing to wait for.
+        // First, because without the program nothing needs to be started.
         binary(options.binary.as_deref())?;
         let plane = match plane {
             Some(plane) => plane,
@@ -154,7 +154,7 @@ impl WorldPlan {
             .await?;
         install(&plane, &options)
             .await
-            .inspect_err(|_| plane.scratch().keep())?;
+            .inspect_err(|_| plane.scratch().preserve())?;
         let operator =
             Operator::start(&options.lease_namespace, plane.scratch(), options.clone()).await?;
         Ok(World {
@@ -184,7 +184,7 @@ impl Drop for World {
 }
 
 impl World {
-    /// A plan to fill in, then to start.
+    /// A plan to complete and start.
     #[expect(
         clippy::new_ret_no_self,
         reason = "a story begins with the world, not with its plan"
@@ -198,7 +198,7 @@ impl World {
         &self.operator
     }
 
-    /// One more replica of the operator, same ServiceAccount and same Lease.
+    /// One more replica of the operator, with the same ServiceAccount and the same Lease.
     pub async fn replica(&self, name: &str) -> Result<Operator> {
         self.replica_with(name, |_| {}).await
     }
@@ -240,7 +240,7 @@ impl World {
             .expect("the plan asks for AWS: World::new().aws()")
     }
 
-    /// Ends all of it for good, as dropping it does. A control plane that is reused goes on.
+    /// Ends all servers, as dropping it does. A reused control plane keeps running.
     pub fn end(&self) {
         self.operator.kill();
         if let Some(vault) = &self.vault {
@@ -253,7 +253,7 @@ impl World {
         }
     }
 
-    /// What the first operator was started with.
+    /// The options of the first operator.
     pub fn operator_options(&self) -> &OperatorOptions {
         &self.options
     }
@@ -263,14 +263,14 @@ impl World {
         &self.options.lease_namespace
     }
 
-    /// A fresh namespace whose name begins with `name`.
+    /// A new namespace whose name begins with `name`.
     pub async fn namespace(&self, name: &str) -> Result<Team> {
         let name = unique(name);
         self.plane.ensure_namespace(&name).await?;
         Ok(self.story(Some(name)))
     }
 
-    /// A namespace that is there already.
+    /// An existing namespace.
     pub fn in_namespace(&self, name: &str) -> Story {
         self.story(Some(name.to_owned()))
     }
@@ -280,17 +280,17 @@ impl World {
         self.in_namespace(self.operator_namespace())
     }
 
-    /// What is not in a namespace.
+    /// Cluster-scoped objects.
     pub fn cluster(&self) -> Story {
         self.story(None)
     }
 
-    /// This moment in the API server's audit log.
+    /// The current point in the API server's audit log.
     pub fn mark(&self) -> Mark {
         self.plane.mark()
     }
 
-    /// The operator's writes since `mark`, Leases excepted; attempts that were refused count.
+    /// The operator's writes since `mark`, without Leases; refused attempts count.
     pub async fn writes_since(&self, mark: Mark) -> Result<Vec<Entry>> {
         let user = format!(
             "system:serviceaccount:{}:{ACCOUNT}",
@@ -333,7 +333,7 @@ async fn install(plane: &ControlPlane, options: &OperatorOptions) -> Result<()> 
     Ok(())
 }
 
-/// The flags for one call of the binary per feature; one call without flags means all features.
+/// The flags of one call of the binary per feature; one call without flags means all features.
 fn feature_flags(features: &[String]) -> Vec<Vec<&str>> {
     match features {
         [] => vec![vec![]],
@@ -344,7 +344,7 @@ fn feature_flags(features: &[String]) -> Vec<Vec<&str>> {
     }
 }
 
-/// What the binary prints for `verb`.
+/// The output of the binary for `verb`.
 async fn printed(
     options: &OperatorOptions,
     verb: &str,

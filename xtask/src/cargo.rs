@@ -1,4 +1,4 @@
-//! Where the workspace is, what cargo knows of it, and what cargo builds in it.
+//! The workspace's folder, cargo's metadata of it, and builds with cargo.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,12 +17,12 @@ pub(crate) fn root() -> &'static Path {
 pub(crate) fn cargo() -> Command {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.current_dir(root()).stdin(Stdio::null());
-    // Tests run with it, and some crates are built anew, with all that needs them, if it changes.
+    // Tests run with this setting, and a change would rebuild some crates and all their dependents.
     cargo.env_remove("RUSTC_BOOTSTRAP");
     cargo
 }
 
-/// What `cargo metadata` says of the workspace and all it depends on, on this platform.
+/// The output of `cargo metadata`: the workspace and all its dependencies on this platform.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
@@ -35,16 +35,16 @@ pub(crate) struct Package {
     pub(crate) name: String,
     pub(crate) version: String,
     pub(crate) license: Option<String>,
-    /// Where it came from; ours came from nowhere.
+    /// Its registry; none for our own packages.
     pub(crate) source: Option<String>,
     pub(crate) manifest_path: PathBuf,
     pub(crate) dependencies: Vec<Dependency>,
 }
 
-/// One line under `[dependencies]` or its kin.
+/// One line under `[dependencies]` or similar.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Dependency {
-    /// `dev`, `build`, or nothing for a plain one.
+    /// `dev`, `build`, or none for a normal dependency.
     pub(crate) kind: Option<String>,
     /// Set for crates of this workspace.
     pub(crate) path: Option<PathBuf>,
@@ -79,7 +79,7 @@ pub(crate) fn metadata() -> Result<Metadata, Error> {
     serde_json::from_slice(&output.stdout).doing("reading cargo metadata")
 }
 
-/// What cargo built: one line of `--message-format=json`.
+/// A built artifact: one line of `--message-format=json`.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct Artifact {
     pub(crate) manifest_path: PathBuf,
@@ -113,23 +113,23 @@ enum Message {
     Other,
 }
 
-/// What the compiler says of the code.
+/// A message of the compiler.
 #[derive(Deserialize)]
 struct Diagnostic {
     level: String,
     rendered: String,
 }
 
-/// What a build gave.
+/// The result of a build.
 #[derive(Debug, Default)]
 pub(crate) struct Built {
     pub(crate) artifacts: Vec<Artifact>,
-    /// Warnings about our own crates, clippy's among them, as the compiler renders them.
+    /// Warnings about our own crates, including clippy's, as the compiler renders them.
     pub(crate) warnings: Vec<String>,
     errors: Vec<String>,
 }
 
-/// Runs `cargo <args>`, its chatter on stderr, and returns what it built.
+/// Runs `cargo <args>` with its progress on stderr, and returns the result.
 pub(crate) fn build(args: &[&str]) -> Result<Built, Error> {
     let output = cargo()
         .args(args)
@@ -156,7 +156,7 @@ fn built(messages: &str) -> Built {
     for message in read {
         match message {
             Message::CompilerArtifact(artifact) => built.artifacts.push(*artifact),
-            // Cargo shows warnings of our own crates alone, of those that were fresh, too.
+            // Cargo shows only warnings of our own crates, also of those that were not rebuilt.
             Message::Compiler { message } => match message.level.as_str() {
                 "warning" => built.warnings.push(message.rendered),
                 _ => built.errors.push(message.rendered),
@@ -164,16 +164,16 @@ fn built(messages: &str) -> Built {
             Message::Other => {}
         }
     }
-    // A library is compiled twice, as itself and with its unit tests.
+    // A library is compiled twice, alone and with its unit tests.
     built.warnings.sort();
     built.warnings.dedup();
     built
 }
 
-/// Which build of the operator is meant.
+/// A build of the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OperatorBuild {
-    /// As users run it.
+    /// The build for users.
     Plain,
     /// With kill points and the test feature; never for users.
     Chaos,
@@ -190,13 +190,13 @@ impl OperatorBuild {
 
 /// Builds the operator and returns a copy that later builds do not replace.
 ///
-/// With `PONTOON_TEST_OPERATOR`, which `cargo xtask test` sets, that program is the operator: its
-/// build as users run it is compiled by other verbs.
+/// With `PONTOON_TEST_OPERATOR`, which `cargo xtask test` sets, that program is the operator, so that
+/// a test does not compile the build for users.
 pub(crate) fn operator(which: OperatorBuild) -> Result<PathBuf, Error> {
     if let Some(given) = std::env::var_os("PONTOON_TEST_OPERATOR") {
         return Ok(given.into());
     }
-    // With xtask itself, so that both have the same third-party crates, compiled once.
+    // Together with xtask, so that both share third-party crates, compiled once.
     let both = ["build", "--package", "pontoon", "--package", "xtask"];
     let built = match which {
         OperatorBuild::Plain => build(&both)?,
@@ -205,7 +205,7 @@ pub(crate) fn operator(which: OperatorBuild) -> Result<PathBuf, Error> {
     kept(which, &built.artifacts)
 }
 
-/// A copy of the operator among what was built, which later builds do not replace.
+/// A copy of the built operator that later builds do not replace.
 pub(crate) fn kept(which: OperatorBuild, built: &[Artifact]) -> Result<PathBuf, Error> {
     let built = built
         .iter()
@@ -216,7 +216,7 @@ pub(crate) fn kept(which: OperatorBuild, built: &[Artifact]) -> Result<PathBuf, 
     let folder = target.join("xtask").join(which.name());
     let kept = folder.join("pontoon");
     std::fs::create_dir_all(&folder).doing(format_args!("making {}", folder.display()))?;
-    // Copied aside and renamed: a running operator keeps its file, a reader never sees half of one.
+    // Copied and renamed: a running operator keeps its file, and no reader sees an incomplete file.
     let aside = folder.join(format!("pontoon.{}", std::process::id()));
     std::fs::copy(built, &aside).doing(format_args!("copying {}", built.display()))?;
     std::fs::rename(&aside, &kept).doing(format_args!("placing {}", kept.display()))?;
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_warning_is_told_once() {
+    fn a_warning_is_reported_once() {
         let warning =
             r#"{"reason":"compiler-message","message":{"level":"warning","rendered":"unused"}}"#;
         let found = built(&format!("{warning}\n{warning}\n"));

@@ -1,14 +1,14 @@
-//! Ctrl-C and SIGTERM, so that what was started is stopped before we go.
+//! Ctrl-C and SIGTERM, so that we stop all children before we end.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::verdict::{Error, While};
 
-/// Told to stop. Once listening, the signals no longer end us by themselves.
+/// Receives the signals. Once it listens, the signals no longer end this process by themselves.
 #[derive(Debug)]
 pub(crate) struct Interrupt {
     terminal: Signal,
-    asked: Signal,
+    termination: Signal,
 }
 
 impl Interrupt {
@@ -16,15 +16,15 @@ impl Interrupt {
         let on = |kind| signal(kind).doing("listening for signals");
         Ok(Self {
             terminal: on(SignalKind::interrupt())?,
-            asked: on(SignalKind::terminate())?,
+            termination: on(SignalKind::terminate())?,
         })
     }
 
-    /// Returns when the user or the system wants us to stop.
+    /// Returns when the user or the system requests the end.
     pub(crate) async fn wait(&mut self) {
         tokio::select! {
             _ = self.terminal.recv() => {}
-            _ = self.asked.recv() => {}
+            _ = self.termination.recv() => {}
         }
     }
 }

@@ -1,7 +1,8 @@
-//! The verbs of the workspace: `cargo xtask <verb>`. Each builds what it needs, so none needs another first.
+//! The commands of the workspace: `cargo xtask <verb>`. Each builds what it needs, so none depends on
+//! another.
 //!
-//! Results go to stdout, everything else to stderr. Exit 0: it holds; 1: it does not; 2: wrong
-//! usage, or it could not be told.
+//! Results go to stdout, everything else to stderr. Exit 0: it holds; 1: it does not; 2: wrong usage,
+//! or it could not be determined.
 // Builds and measures in real time; nothing here is part of the product.
 #![allow(clippy::disallowed_methods)]
 

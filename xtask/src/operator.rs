@@ -1,4 +1,4 @@
-//! The operator's own answers: which features it has, and what each needs.
+//! The output of the operator's commands: its features, and what each needs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -6,10 +6,10 @@ use std::process::{Command, Stdio};
 use crate::cargo;
 use crate::verdict::{Error, While};
 
-/// A variable that makes the build for tests look like the one for users.
+/// A variable that makes the test build behave like the build for users.
 const HIDE_TEST_FEATURES: (&str, &str) = ("PONTOON_TEST_HIDE_TEST_FEATURES", "1");
 
-/// A built `pontoon`, asked on the command line.
+/// A built `pontoon`, called on the command line.
 #[derive(Debug)]
 pub(crate) struct Operator {
     path: PathBuf,
@@ -17,7 +17,7 @@ pub(crate) struct Operator {
 }
 
 impl Operator {
-    /// As users see it, also when `path` is the build for tests.
+    /// With the features for users only, also if `path` is the test build.
     pub(crate) fn at(path: PathBuf) -> Self {
         Self {
             path,
@@ -25,7 +25,7 @@ impl Operator {
         }
     }
 
-    /// With the features for tests that the build has.
+    /// With the features for tests, if the build has any.
     pub(crate) fn with_test_features(path: PathBuf) -> Self {
         Self {
             path,
@@ -33,7 +33,7 @@ impl Operator {
         }
     }
 
-    /// Variables that whoever starts it must set.
+    /// The variable to set when it is started.
     pub(crate) fn env(&self) -> Option<(&'static str, &'static str)> {
         (!self.has_test_features).then_some(HIDE_TEST_FEATURES)
     }
@@ -42,7 +42,7 @@ impl Operator {
         &self.path
     }
 
-    /// The features in this build: folders under `features/` that it knows by name.
+    /// The features in this build: the folders under `features/` that it accepts as names.
     pub(crate) fn features(&self) -> Result<Vec<String>, Error> {
         let folder = cargo::root().join("features");
         let entries = std::fs::read_dir(&folder).doing("listing features/")?;
@@ -69,7 +69,7 @@ impl Operator {
         }
     }
 
-    /// What the operator prints on stdout when it succeeds.
+    /// The operator's stdout if it succeeds.
     pub(crate) fn print(&self, args: &[&str]) -> Result<String, Error> {
         let output = self.output(args)?;
         if !output.status.success() {
@@ -80,7 +80,7 @@ impl Operator {
 
     fn output(&self, args: &[&str]) -> Result<std::process::Output, Error> {
         let mut command = Command::new(&self.path);
-        // Settings of the caller must not change what is generated: help prints them.
+        // The user's settings must not change generated files: help prints them.
         command
             .args(args)
             .stdin(Stdio::null())

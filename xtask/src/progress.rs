@@ -1,11 +1,11 @@
-//! What happens meanwhile: a spinner on a terminal, plain lines elsewhere, always on stderr.
+//! Progress: a spinner on a terminal, plain lines elsewhere, always on stderr.
 
 use std::io::{IsTerminal, stderr};
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Says on stderr what is being done. Results never go through here: they belong on stdout.
+/// Shows on stderr what is being done. Results are never printed here, but on stdout.
 #[derive(Debug, Clone)]
 pub(crate) struct Progress {
     bar: Option<ProgressBar>,
@@ -27,7 +27,7 @@ impl Progress {
         Self { bar }
     }
 
-    /// A new step began. Off a terminal this is a line of its own.
+    /// A new step began. Without a terminal this is a separate line.
     pub(crate) fn step(&self, what: &str) {
         match &self.bar {
             Some(bar) => bar.set_message(what.to_owned()),
@@ -35,19 +35,19 @@ impl Progress {
         }
     }
 
-    /// A step that writes to stderr by itself, as cargo does: the spinner keeps out of its way.
+    /// A step that writes to stderr itself, as cargo does: the spinner is hidden meanwhile.
     pub(crate) fn aside<T>(&self, what: &str, step: impl FnOnce() -> T) -> T {
-        let told = || {
+        let show = || {
             eprintln!("{what}");
             step()
         };
         match &self.bar {
-            Some(bar) => bar.suspend(told),
-            None => told(),
+            Some(bar) => bar.suspend(show),
+            None => show(),
         }
     }
 
-    /// The step goes on. Only a terminal shows it, so that logs stay short.
+    /// The step continues. Only a terminal shows this, so that logs stay short.
     pub(crate) fn tick(&self, what: &str) {
         if let Some(bar) = &self.bar {
             bar.set_message(what.to_owned());

@@ -5,7 +5,7 @@ use clap::Args;
 use crate::cargo;
 use crate::verdict::{Error, Verdict, While};
 
-/// Tests whose name has this in it run schedules; they read the two variables.
+/// Tests with this in their name run schedules; they read the two variables.
 const TESTS: &str = "every_law_holds";
 const SEEDS: &str = "PONTOON_SIM_SEEDS";
 const SEED: &str = "PONTOON_SIM_SEED";
@@ -30,12 +30,12 @@ pub(crate) struct Sim {
 pub(crate) fn sim(chosen: &Sim) -> Result<Verdict, Error> {
     let packages = packages(&chosen.feature)?;
     let mut command = cargo::cargo();
-    // Optimised: a million schedules take minutes then, and hours otherwise.
+    // Optimised, so that a million schedules take minutes instead of hours.
     command.args(["test", "--profile", "sim"]);
     for package in packages {
         command.args(["--package", package]);
     }
-    command.args(["--lib", "--tests", TESTS]);
+    command.args(["--lib", "--test", "unit", TESTS]);
     match chosen.seed {
         Some(seed) => command.env(SEED, seed.to_string()),
         None => command.env(SEEDS, chosen.seeds.to_string()),

@@ -1,8 +1,8 @@
-//! Tables as the product prints them: capital headings, two spaces between columns, no frame.
+//! Tables in the product's format: capital headings, two spaces between columns, no frame.
 
 use comfy_table::{ContentArrangement, Table, presets};
 
-/// A table of `rows` below `headings`, without a line at its end.
+/// A table of `rows` below `headings`, without a line break at its end.
 pub(crate) fn table<const N: usize>(headings: [&str; N], rows: Vec<[String; N]>) -> String {
     let mut table = Table::new();
     table
@@ -27,7 +27,7 @@ mod tests {
     use super::table;
 
     #[test]
-    fn columns_line_up_and_nothing_frames_them() {
+    fn columns_are_aligned_without_a_frame() {
         let text = table(["NAME", "STATE"], vec![["etcd".into(), "built".into()]]);
         assert_eq!(text, "NAME  STATE\netcd  built");
     }

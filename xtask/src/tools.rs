@@ -1,4 +1,4 @@
-//! The programs that tests and worlds stand on: found, or built from source.
+//! The programs that tests and worlds need: found, or built from source.
 
 use testkit::tools::{Tool, build, find};
 
@@ -6,7 +6,7 @@ use crate::progress::Progress;
 use crate::table::table;
 use crate::verdict::{Error, Verdict, While};
 
-/// Builds what is missing among `names` (all when empty), or only lists with `list`.
+/// Builds the missing ones among `names` (all if empty), or with `list` only lists them.
 pub(crate) fn tools(names: &[String], list: bool) -> Result<Verdict, Error> {
     let chosen = chosen(names)?;
     if list {
@@ -28,7 +28,7 @@ fn chosen(names: &[String]) -> Result<Vec<Tool>, Error> {
         .collect()
 }
 
-/// Builds those of `tools` that are not there. Go's own cache makes a second try go on, not start anew.
+/// Builds the missing ones of `tools`. With Go's cache a second try continues the first.
 pub(crate) fn ensure(tools: &[Tool], progress: &Progress) -> Result<(), Error> {
     let mut missing: Vec<Tool> = Vec::new();
     for tool in tools {

@@ -1,14 +1,14 @@
-//! How a verb ends: it holds (0), it does not (1), or it could not be told (2).
+//! The exit of a command: it holds (0), it does not (1), or it could not be determined (2).
 
 use std::fmt::Display;
 use std::process::ExitCode;
 
-/// What a verb found out.
+/// The result of a command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// What was asked for is true, or was made true.
+    /// It holds, or was made to hold.
     Holds,
-    /// It is not true; the reasons are printed already.
+    /// It does not hold; the reasons are printed already.
     DoesNot,
 }
 
@@ -27,7 +27,7 @@ impl From<Verdict> for ExitCode {
     }
 }
 
-/// Why a verb could not tell: wrong input, or something it needs is not there.
+/// Why a command has no result: wrong input, or something it needs is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub(crate) struct Error(String);
@@ -38,7 +38,7 @@ impl Error {
     }
 }
 
-/// Puts what was being done in front of an error from below.
+/// Adds the current action to an error.
 pub(crate) trait While<T> {
     fn doing(self, what: impl Display) -> Result<T, Error>;
 }

@@ -1,4 +1,4 @@
-//! Who we are in AWS, and calls made as that.
+//! An identity in AWS, and the calls made with it.
 
 use std::collections::HashMap;
 use std::error::Error as StdError;
@@ -16,52 +16,52 @@ use aws_smithy_types::error::metadata::ProvideErrorMetadata;
 use aws_types::region::Region;
 use kernel::{Clock as _, Guard, RealClock, SharedClock, write_timeout};
 use parking_lot::Mutex;
-use tokio::sync::Mutex as Alone;
+use tokio::sync::Mutex as AsyncMutex;
 
 use crate::acm::Acm;
 use crate::call::Call;
 use crate::cloudfront::CloudFront;
 use crate::dynamodb::DynamoDb;
 use crate::keyring::Keyring;
+use crate::limiter::{Limiter, Limiters};
 use crate::route53::Route53;
 use crate::sts::{self, Sts};
-use crate::turn::{Lanes, Turns};
-use crate::{Asker, Error, Fault, Later, Observer, Operation, Role, Ticket, connector};
+use crate::{Caller, Error, Fault, Later, Observer, Operation, Role, Ticket, connector};
 
-/// The one home of services that have no region.
+/// The region of services that have only one.
 pub(crate) const GLOBAL: Region = Region::from_static("us-east-1");
-/// Our own account's name while STS does not tell its number.
+/// Name of our own account while STS has not returned its number.
 const OWN: &str = "own";
-/// STS is asked for it again after this long.
+/// The number is requested from STS again after this long.
 const AGAIN: Duration = Duration::from_mins(1);
 
 /// What all accounts share.
-pub(crate) struct Around {
+pub(crate) struct Shared {
     pub(crate) sdk: SdkConfig,
     pub(crate) clock: SharedClock,
-    /// Calls are measured in real time, whatever the tests do.
+    /// Calls are measured in real time, also in tests with another clock.
     pub(crate) stopwatch: RealClock,
     pub(crate) guards: Vec<Guard>,
     /// How long a call may take.
     pub(crate) timeout: Duration,
     pub(crate) observer: Arc<dyn Observer>,
-    pub(crate) lanes: Lanes,
+    pub(crate) limiters: Limiters,
     pub(crate) session_name: String,
 }
 
 /// An identity in AWS: our own credentials, or a role assumed with them. A clone is the same one.
 ///
-/// A call waits for its turn, fetches credentials when there are none or they are about to end,
-/// and answers. Credentials that AWS does not accept are fetched once more, and the call is
+/// A call waits for a permit, fetches credentials if there are none or they expire soon, and
+/// sends the request. Credentials that AWS does not accept are fetched once more, and the call is
 /// repeated once.
 ///
 /// # When not to use it
-/// A role's credentials for anything but the zone or table the role was named for.
+/// A role's credentials for anything but the zone or table that names the role.
 #[derive(Clone)]
 pub struct Account(Arc<Inner>);
 
 struct Inner {
-    around: Arc<Around>,
+    shared: Arc<Shared>,
     whose: Whose,
     keyring: Arc<Keyring>,
     sdk: SdkConfig,
@@ -73,15 +73,15 @@ enum Whose {
     Role { role: Arc<Role>, number: Arc<str> },
 }
 
-/// The number of our own account, once it is known.
+/// The number of our own account, once STS has returned it.
 #[derive(Default)]
 struct Own {
     number: OnceLock<Arc<str>>,
-    /// When STS last did not tell. Its lock is the turn to ask.
-    failed: Alone<Option<Duration>>,
+    /// When the request to STS last failed. Only the owner of the lock may send the next one.
+    failed: AsyncMutex<Option<Duration>>,
 }
 
-/// The SDK's clients, each made when it is first needed.
+/// The SDK's clients, each created on first use.
 #[derive(Default)]
 struct Clients {
     cloudfront: OnceLock<aws_sdk_cloudfront::Client>,
@@ -92,27 +92,27 @@ struct Clients {
 }
 
 impl Account {
-    pub(crate) fn own(around: Arc<Around>, keyring: Keyring) -> Self {
-        Self::new(around, Whose::Own(Own::default()), keyring)
+    pub(crate) fn own(shared: Arc<Shared>, keyring: Keyring) -> Self {
+        Self::new(shared, Whose::Own(Own::default()), keyring)
     }
 
-    pub(crate) fn of_role(around: Arc<Around>, role: Arc<Role>, keyring: Keyring) -> Self {
+    pub(crate) fn of_role(shared: Arc<Shared>, role: Arc<Role>, keyring: Keyring) -> Self {
         let number = role.account().into();
-        Self::new(around, Whose::Role { role, number }, keyring)
+        Self::new(shared, Whose::Role { role, number }, keyring)
     }
 
-    fn new(around: Arc<Around>, whose: Whose, keyring: Keyring) -> Self {
+    fn new(shared: Arc<Shared>, whose: Whose, keyring: Keyring) -> Self {
         let keyring = Arc::new(keyring);
         let provider: Arc<dyn ProvideCredentials> = keyring.clone();
-        // The keyring keeps the keys: a second cache would hold on to refused ones.
-        let sdk = around
+        // The keyring caches the keys: a second cache would still return refused ones.
+        let sdk = shared
             .sdk
             .to_builder()
             .credentials_provider(SharedCredentialsProvider::from(provider))
             .identity_cache(IdentityCache::no_cache())
             .build();
         Self(Arc::new(Inner {
-            around,
+            shared,
             whose,
             keyring,
             sdk,
@@ -120,70 +120,70 @@ impl Account {
         }))
     }
 
-    /// CloudFront, asked by `asker`.
-    pub fn cloudfront(&self, asker: &Asker) -> CloudFront {
-        CloudFront::new(self.clone(), asker.clone())
+    /// CloudFront, used by `caller`.
+    pub fn cloudfront(&self, caller: &Caller) -> CloudFront {
+        CloudFront::new(self.clone(), caller.clone())
     }
 
-    /// Route 53, asked by `asker`.
-    pub fn route53(&self, asker: &Asker) -> Route53 {
-        Route53::new(self.clone(), asker.clone())
+    /// Route 53, used by `caller`.
+    pub fn route53(&self, caller: &Caller) -> Route53 {
+        Route53::new(self.clone(), caller.clone())
     }
 
-    /// Certificate Manager in us-east-1, where CloudFront's certificates are, asked by `asker`.
-    pub fn acm(&self, asker: &Asker) -> Acm {
-        Acm::new(self.clone(), asker.clone())
+    /// Certificate Manager in us-east-1, where CloudFront's certificates are, used by `caller`.
+    pub fn acm(&self, caller: &Caller) -> Acm {
+        Acm::new(self.clone(), caller.clone())
     }
 
-    /// STS, asked by `asker`.
-    pub fn sts(&self, asker: &Asker) -> Sts {
-        Sts::new(self.clone(), asker.clone())
+    /// STS, used by `caller`.
+    pub fn sts(&self, caller: &Caller) -> Sts {
+        Sts::new(self.clone(), caller.clone())
     }
 
-    /// DynamoDB in `region`, asked by `asker`.
-    pub fn dynamodb(&self, asker: &Asker, region: &str) -> DynamoDb {
-        DynamoDb::new(self.clone(), asker.clone(), region.to_owned())
+    /// DynamoDB in `region`, used by `caller`.
+    pub fn dynamodb(&self, caller: &Caller, region: &str) -> DynamoDb {
+        DynamoDb::new(self.clone(), caller.clone(), region.to_owned())
     }
 
-    /// Lets `asker` in if it is its turn to make calls of the limit `operation` falls under, without
-    /// waiting for that: the asker it gives back holds the turn for its first call, and goes ahead
-    /// with its later ones. One that is not used goes back.
+    /// Admits `caller` if a permit of the limit of `operation` is free, without waiting for one. The
+    /// returned caller holds the permit for its first call, and its later calls go ahead of callers
+    /// that were not admitted. An unused permit is returned.
     ///
     /// # Errors
-    /// [`Later`] when it is not its turn: the ticket waits, and is woken when it is. Ask again then,
-    /// within ten seconds, or the turn is the next one's. [`Aws::attend`](crate::Aws::attend) must
-    /// be running.
+    /// [`Later`] if no permit is free: the ticket waits in the queue and is woken when a permit is
+    /// ready. Call again within ten seconds, or the next caller gets the permit.
+    /// [`Aws::attend`](crate::Aws::attend) must be running.
     pub async fn admit(
         &self,
         operation: Operation,
-        asker: &Asker,
+        caller: &Caller,
         ticket: &Ticket,
-    ) -> Result<Asker, Later> {
-        let turns = self.turns(operation).await;
-        let turn = turns.claim(asker, ticket)?;
-        Ok(asker.admitted(turn))
+    ) -> Result<Caller, Later> {
+        let limiter = self.limiter(operation).await;
+        let permit = limiter.claim(caller, ticket)?;
+        Ok(caller.admitted(permit))
     }
 
-    /// One call: `send` makes the request, twice if its credentials are refused the first time.
+    /// One call: `send` makes the request, twice if AWS refuses its credentials the first time.
     pub(crate) async fn call<T, E, F>(
         &self,
         call: &Call<'_>,
-        asker: &Asker,
+        caller: &Caller,
         send: impl Fn() -> F,
     ) -> Result<T, Error>
     where
         E: ProvideErrorMetadata + StdError + 'static,
         F: Future<Output = Result<T, SdkError<E, HttpResponse>>>,
     {
-        let turns = self.turns(call.operation).await;
-        self.tried(call, Some((&turns, asker)), send).await
+        let limiter = self.limiter(call.operation).await;
+        self.tried(call, Some((&limiter, caller)), send).await
     }
 
-    /// One call that waits for no turn, if `queue` is `None`.
+    /// One call; it needs no permit if `queue` is `None`.
     async fn tried<T, E, F>(
         &self,
         call: &Call<'_>,
-        queue: Option<(&Arc<Turns>, &Asker)>,
+        queue: Option<(&Arc<Limiter>, &Caller)>,
         send: impl Fn() -> F,
     ) -> Result<T, Error>
     where
@@ -193,37 +193,37 @@ impl Account {
         let keyring = &self.0.keyring;
         let mut again = false;
         loop {
-            let turn = match queue {
-                Some((turns, asker)) => Some(turns.take(asker).await),
+            let permit = match queue {
+                Some((limiter, caller)) => Some(limiter.take(caller).await),
                 None => None,
             };
-            // After the wait: by then the keys of before may have been replaced.
+            // After the wait, because the keys may have been replaced meanwhile.
             let keys = keyring.fresh().await?;
             let guards = self.guards(call);
             guards.iter().try_for_each(Guard::check)?;
-            if let Some(turn) = turn {
-                turn.spend();
+            if let Some(permit) = permit {
+                permit.spend();
             }
-            let begun = self.0.around.stopwatch.elapsed();
-            // Once more when the bytes leave, and no longer than we lead.
-            let longest = write_timeout(self.0.around.timeout, guards);
+            let begun = self.0.shared.stopwatch.elapsed();
+            // The guards are checked again when the bytes leave; the call ends before the lease does.
+            let longest = write_timeout(self.0.shared.timeout, guards);
             let sent = tokio::time::timeout(longest, connector::under(guards, send())).await;
-            let took = self.0.around.stopwatch.elapsed().saturating_sub(begun);
+            let took = self.0.shared.stopwatch.elapsed().saturating_sub(begun);
             let error = match sent {
                 Ok(Ok(answer)) => {
-                    self.0.around.observer.called(call.operation, took, None);
+                    self.0.shared.observer.called(call.operation, took, None);
                     return Ok(answer);
                 }
                 Ok(Err(error)) => call.failed(&error, Some(&keys)),
                 Err(_) => call.silent(format!("timed out after {longest:?}")),
             };
             let class = Some(error.class());
-            self.0.around.observer.called(call.operation, took, class);
+            self.0.shared.observer.called(call.operation, took, class);
             let fault = error.fault();
             if fault == Fault::Throttled
-                && let Some((turns, _)) = queue
+                && let Some((limiter, _)) = queue
             {
-                turns.throttled();
+                limiter.throttled();
             }
             if fault != Fault::Credentials || again {
                 return Err(error);
@@ -233,22 +233,22 @@ impl Account {
         }
     }
 
-    /// What must be open for `call` to be made.
+    /// The guards that must be open for `call`.
     fn guards(&self, call: &Call<'_>) -> &[Guard] {
         if call.operation.writes() {
-            &self.0.around.guards
+            &self.0.shared.guards
         } else {
             &[]
         }
     }
 
-    async fn turns(&self, operation: Operation) -> Arc<Turns> {
+    async fn limiter(&self, operation: Operation) -> Arc<Limiter> {
         let number = self.number().await;
-        self.0.around.lanes.of(&number, operation.lane())
+        self.0.shared.limiters.of(&number, operation.limit())
     }
 
-    /// The account's number, for the sake of limits: a role's is in its ARN, our own is asked of
-    /// STS once. While STS does not tell, calls go on under a name of their own.
+    /// The account's number, which selects the limiter. A role's is in its ARN; our own is read from
+    /// STS once. Until STS returns it, calls use the limiter of the name `own`.
     fn number(&self) -> Pin<Box<dyn Future<Output = Arc<str>> + Send + '_>> {
         Box::pin(async move {
             let own = match &self.0.whose {
@@ -262,20 +262,20 @@ impl Account {
             if let Some(number) = own.number.get() {
                 return Arc::clone(number);
             }
-            let now = self.0.around.clock.elapsed();
+            let now = self.0.shared.clock.elapsed();
             if failed.is_some_and(|failed| now.saturating_sub(failed) < AGAIN) {
                 return OWN.into();
             }
             let call = Call::new(Operation::GetCallerIdentity, "");
             let send = || self.sts_client().get_caller_identity().send();
-            let told = self.tried(&call, None, send).await;
-            match told.and_then(|answer| sts::identity(&call, answer)) {
+            let answer = self.tried(&call, None, send).await;
+            match answer.and_then(|answer| sts::identity(&call, answer)) {
                 Ok(identity) => {
                     let number = Arc::<str>::from(identity.account);
                     Arc::clone(own.number.get_or_init(|| number))
                 }
                 Err(error) => {
-                    tracing::warn!(%error, "our AWS account's number is not known");
+                    tracing::warn!(%error, "cannot read the number of our AWS account from STS");
                     *failed = Some(now);
                     OWN.into()
                 }
@@ -288,7 +288,7 @@ impl Account {
     }
 
     pub(crate) fn session_name(&self) -> &str {
-        &self.0.around.session_name
+        &self.0.shared.session_name
     }
 
     pub(crate) fn cloudfront_client(&self) -> &aws_sdk_cloudfront::Client {
@@ -350,9 +350,9 @@ mod tests {
     #[test]
     fn a_call_can_be_made_on_any_thread() {
         fn moves<T: Send>(_call: fn(&'static CloudFront, &'static TenantBody) -> T) {}
-        fn admits<T: Send>(_call: fn(&'static Account, &'static Asker, &'static Ticket) -> T) {}
+        fn admits<T: Send>(_call: fn(&'static Account, &'static Caller, &'static Ticket) -> T) {}
         moves(|cloudfront, body| cloudfront.update_tenant("id", "etag", body));
         moves(|cloudfront, _| cloudfront.tags("arn"));
-        admits(|account, asker, ticket| account.admit(Operation::Scan, asker, ticket));
+        admits(|account, caller, ticket| account.admit(Operation::Scan, caller, ticket));
     }
 }

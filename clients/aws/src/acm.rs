@@ -1,13 +1,13 @@
-//! Certificate Manager in us-east-1: what a certificate is good for.
+//! Certificate Manager in us-east-1: names and status of a certificate.
 
 use crate::call::Call;
-use crate::{Account, Asker, Error, Operation};
+use crate::{Account, Caller, Error, Operation};
 
-/// Certificate Manager as one asker uses it; see [`Account::acm`].
+/// Certificate Manager, used by one caller; see [`Account::acm`].
 #[derive(Debug, Clone)]
 pub struct Acm {
     account: Account,
-    asker: Asker,
+    caller: Caller,
 }
 
 /// A certificate.
@@ -15,15 +15,15 @@ pub struct Acm {
 pub struct Certificate {
     /// Its ARN.
     pub arn: String,
-    /// The names it is good for.
+    /// The names it covers.
     pub names: Vec<String>,
-    /// ACM's word for how it stands: `ISSUED`.
+    /// Its status in ACM: `ISSUED`.
     pub status: String,
 }
 
 impl Acm {
-    pub(crate) fn new(account: Account, asker: Asker) -> Self {
-        Self { account, asker }
+    pub(crate) fn new(account: Account, caller: Caller) -> Self {
+        Self { account, caller }
     }
 
     /// The certificate of this ARN.
@@ -31,12 +31,12 @@ impl Acm {
         let call = Call::new(Operation::DescribeCertificate, arn);
         let client = self.account.acm_client();
         let send = || client.describe_certificate().certificate_arn(arn).send();
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         let detail = answer
             .certificate
             .ok_or_else(|| call.lacks("Certificate"))?;
         let mut names = detail.subject_alternative_names.unwrap_or_default();
-        // The main name is among the others, but for what was imported long ago.
+        // The alternative names contain the main name, except in certificates imported long ago.
         if let Some(main) = detail.domain_name
             && !names.contains(&main)
         {

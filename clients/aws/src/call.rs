@@ -1,4 +1,4 @@
-//! One call, and what its error means.
+//! One call, and the classification of its error.
 
 use std::error::Error as StdError;
 
@@ -10,10 +10,10 @@ use kernel::{GuardedBody, cap, redact};
 
 use crate::{Error, Keys, Operation, Refusal};
 
-/// AWS's texts can be long; an error keeps this much of them.
+/// AWS's messages can be long; an error keeps at most this many bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// What is asked, of what.
+/// An operation and the resource it is about.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Call<'a> {
     pub(crate) operation: Operation,
@@ -28,7 +28,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// What went wrong, with what `keys` must not show cut out of AWS's text.
+    /// The error of a failed call, with the secrets of `keys` redacted.
     pub(crate) fn failed<E>(&self, error: &SdkError<E, HttpResponse>, keys: Option<&Keys>) -> Error
     where
         E: ProvideErrorMetadata + StdError + 'static,
@@ -39,7 +39,7 @@ impl<'a> Call<'a> {
         let operation = self.operation;
         let resource = self.resource.to_owned();
         match (error, error.raw_response()) {
-            // AWS did as asked, and we do not understand how it says so.
+            // AWS did what was requested, but we cannot parse the answer.
             (SdkError::ServiceError(_), Some(answer)) if answer.status().is_success() => {
                 Error::Unreadable {
                     operation,
@@ -48,12 +48,12 @@ impl<'a> Call<'a> {
                 }
             }
             (SdkError::ServiceError(_), Some(answer)) => {
-                let told = Told::read(error, answer);
+                let response = ErrorResponse::read(error, answer);
                 Error::Refused(Box::new(Refusal {
                     operation,
                     resource,
-                    code: told.code,
-                    message: tidied(&told.message, keys),
+                    code: response.code,
+                    message: tidied(&response.message, keys),
                     status: answer.status().as_u16(),
                     request_id: error.request_id().map(str::to_owned),
                 }))
@@ -73,12 +73,12 @@ impl<'a> Call<'a> {
                 resource,
                 reason: tidied(&root(error), keys),
             },
-            // Time-outs and broken connections, and whatever the SDK may add.
+            // Time-outs, broken connections, and variants that the SDK may add.
             _ => self.silent(tidied(&root(error), keys)),
         }
     }
 
-    /// It was sent, and no answer came.
+    /// The request was sent, and no answer came.
     pub(crate) fn silent(&self, reason: String) -> Error {
         Error::NoAnswer {
             operation: self.operation,
@@ -87,7 +87,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// An answer that lacks what it must have.
+    /// The answer lacks a required field.
     pub(crate) fn lacks(&self, what: &str) -> Error {
         Error::Unreadable {
             operation: self.operation,
@@ -96,7 +96,7 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// A request that lacks what it must have.
+    /// The request cannot be built.
     pub(crate) fn wrong(&self, error: &impl StdError) -> Error {
         Error::Request {
             operation: self.operation,
@@ -106,14 +106,14 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Code and text of an error answer.
+/// Code and message of an error response.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Told {
+struct ErrorResponse {
     code: String,
     message: String,
 }
 
-impl Told {
+impl ErrorResponse {
     fn read<E: ProvideErrorMetadata>(
         error: &SdkError<E, HttpResponse>,
         answer: &HttpResponse,
@@ -127,8 +127,8 @@ impl Told {
         }
     }
 
-    /// Route 53 also words an error as `<InvalidChangeBatch><Messages><Message>…`, which the SDK
-    /// does not know. Anything else without a code is not AWS's: a proxy's page says little.
+    /// Route 53 also reports an error as `<InvalidChangeBatch><Messages><Message>…`, which the SDK
+    /// does not know. Any other body without a code is not from AWS, for example a proxy's page.
     fn of_body(body: &[u8]) -> Self {
         let text = std::str::from_utf8(body).unwrap_or_default();
         let Ok(document) = roxmltree::Document::parse(text) else {
@@ -159,28 +159,30 @@ fn tidied(message: &str, keys: Option<&Keys>) -> String {
     cap(&redact(message.trim(), &secrets), LONGEST_MESSAGE)
 }
 
-/// An error and everything behind it, outermost first.
+/// An error and all its sources, outermost first.
 pub(crate) fn causes<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
     std::iter::successors(Some(error), |&error| error.source())
 }
 
-/// What is behind everything else.
+/// The message of the innermost source.
 fn root(error: &(dyn StdError + 'static)) -> String {
     let root = causes(error).last();
     root.map(ToString::to_string).unwrap_or_default()
 }
 
-/// The texts of an error and of everything behind it, on one line.
+/// The messages of an error and of all its sources, on one line.
 pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
-    let mut texts: Vec<String> = causes(error).map(|one| line(&one.to_string())).collect();
+    let mut texts: Vec<String> = causes(error)
+        .map(|one| one_line(&one.to_string()))
+        .collect();
     texts.dedup();
     texts.join(": ")
 }
 
-/// The lines of a text as one; what a colon announces follows it.
-fn line(text: &str) -> String {
+/// The lines of a text joined with `; `, or with a space after a colon.
+fn one_line(text: &str) -> String {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     lines.join("; ").replace(":; ", ": ")
 }
@@ -190,26 +192,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_batchs_own_form_of_an_error_is_read() {
+    fn the_error_format_of_a_change_batch_is_read() {
         let body = br#"<?xml version="1.0"?>
             <InvalidChangeBatch xmlns="https://route53.amazonaws.com/doc/2013-04-01/">
               <Messages><Message>Tried to delete x but it was not found</Message>
               <Message>RRSet with DNS name y. is not permitted</Message></Messages>
               <RequestId>1</RequestId>
             </InvalidChangeBatch>"#;
-        let told = Told {
+        let response = ErrorResponse {
             code: "InvalidChangeBatch".to_owned(),
             message: "Tried to delete x but it was not found; \
                       RRSet with DNS name y. is not permitted"
                 .to_owned(),
         };
-        assert_eq!(Told::of_body(body), told);
+        assert_eq!(ErrorResponse::of_body(body), response);
     }
 
     #[test]
-    fn a_page_that_is_not_awss_has_no_code() {
+    fn a_page_that_is_not_from_aws_has_no_code() {
         for body in ["", "<html><body>Bad Gateway</body></html>", "no XML", "{}"] {
-            assert_eq!(Told::of_body(body.as_bytes()), Told::default());
+            assert_eq!(
+                ErrorResponse::of_body(body.as_bytes()),
+                ErrorResponse::default()
+            );
         }
     }
 
@@ -221,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_cut_out_of_texts() {
+    fn secrets_are_redacted() {
         let keys = Keys {
             access_key_id: "AKIA".to_owned(),
             secret_access_key: "s3cret-key".to_owned().into(),

@@ -1,4 +1,4 @@
-//! AWS as all callers hold it.
+//! The entry point: accounts, roles and limits of the whole process.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,53 +14,53 @@ use aws_types::region::Region;
 use kernel::{Guard, RealClock, SharedClock};
 use parking_lot::Mutex;
 
-use crate::account::{Around, GLOBAL};
+use crate::account::{GLOBAL, Shared};
 use crate::keyring::{Assumed, Chain, Keyring, sdk_credentials};
-use crate::turn::Lanes;
+use crate::limiter::Limiters;
 use crate::{Account, Observer, Role, Settings, connector};
 
-/// Roles remembered before those that are no longer used are forgotten.
+/// Above this number, roles without valid credentials are dropped.
 const ROLES: usize = 256;
 
 /// What AWS needs besides its settings.
 pub struct Parts {
-    /// Rates and the lives of credentials follow it. Time-outs of calls are in real time.
+    /// Clock of rates and of the expiry of credentials. Time-outs of calls are in real time.
     pub clock: SharedClock,
-    /// All asked before each write.
+    /// All are checked before each write.
     pub guards: Vec<Guard>,
-    /// Told of each call.
+    /// Notified of each call.
     pub observer: Arc<dyn Observer>,
 }
 
 /// AWS: our own account, and the roles we may assume. A clone is the same one.
 ///
-/// Make one for the whole process: two of them would not know of each other's calls.
+/// Create one for the whole process: two of them would not share their limits.
 #[derive(Clone)]
 pub struct Aws {
-    around: Arc<Around>,
+    shared: Arc<Shared>,
     own: Account,
     roles: Arc<Mutex<HashMap<Arc<Role>, Account>>>,
 }
 
-/// How one limit stands, for metrics.
+/// The state of one limiter, for metrics.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gauge {
-    /// Account, twelve digits; `own` while ours is not known.
+    /// Account number, twelve digits; `own` while that of our own account is unknown.
     pub account: Arc<str>,
-    /// The service, and what of it if it has several limits: `route53/GetChange`.
+    /// The service, and the part of it if the service has several limits: `route53/GetChange`.
     pub service: &'static str,
-    /// Calls a second.
+    /// Calls per second.
     pub rate: f64,
     /// How many calls wait, in the order of [`Priority::ALL`](crate::Priority::ALL).
     pub waiting: [usize; 4],
 }
 
 impl Aws {
-    /// Reads environment and profile as far as the settings leave things to them. No network: the
-    /// first call tells whether there are credentials.
+    /// Reads from environment and profile what the settings do not set. Uses no network: missing
+    /// credentials show at the first call.
     #[allow(
         clippy::disallowed_methods,
-        reason = "this is the home of AWS's configuration: everyone else is handed an account"
+        reason = "the only place that reads AWS's configuration: all other code is given an account"
     )]
     pub async fn load(settings: Settings, parts: Parts) -> Self {
         let Settings {
@@ -77,7 +77,7 @@ impl Aws {
             observer,
         } = parts;
         let named = |region: Option<String>| region.filter(|one| !one.is_empty()).map(Region::new);
-        let of_environment = |name| named(std::env::var(name).ok()); // the SDK takes an empty one
+        let of_environment = |name| named(std::env::var(name).ok()); // the SDK accepts an empty one
         let region = RegionProviderChain::first_try(named(region))
             .or_else(of_environment("AWS_REGION"))
             .or_else(of_environment("AWS_DEFAULT_REGION"))
@@ -92,7 +92,7 @@ impl Aws {
             .retry_config(RetryConfig::disabled())
             .timeout_config(timeouts)
             .http_client(connector::http_client())
-            // Every call has an end already.
+            // Every call has a time-out already.
             .stalled_stream_protection(StalledStreamProtectionConfig::disabled());
         if let Some(keys) = &keys {
             loader = loader.credentials_provider(sdk_credentials(keys));
@@ -102,12 +102,12 @@ impl Aws {
         }
         let sdk = loader.load().await;
         let provider = sdk.credentials_provider();
-        let provider = provider.expect("the loader takes those given, or the default chain");
+        let provider = provider.expect("the loader uses the given keys or the default chain");
         let chain = Chain { provider, timeout };
         let keyring = Keyring::new(Box::new(chain), Arc::clone(&clock));
-        let around = Arc::new(Around {
+        let shared = Arc::new(Shared {
             sdk,
-            lanes: Lanes::new(Arc::clone(&clock)),
+            limiters: Limiters::new(Arc::clone(&clock)),
             clock,
             stopwatch: RealClock::new(),
             guards,
@@ -116,17 +116,17 @@ impl Aws {
             session_name,
         });
         Self {
-            own: Account::own(Arc::clone(&around), keyring),
-            around,
+            own: Account::own(Arc::clone(&shared), keyring),
+            shared,
             roles: Arc::default(),
         }
     }
 
-    /// The region of calls that have one and are not told another: the settings', else the
-    /// environment's, else the profile's, else us-east-1.
+    /// The region of regional calls that name no other: from the settings, else the environment,
+    /// else the profile, else us-east-1.
     pub fn region(&self) -> &str {
-        let region = self.around.sdk.region();
-        region.expect("the last of the providers has one").as_ref()
+        let region = self.shared.sdk.region();
+        region.expect("the last provider always has one").as_ref()
     }
 
     /// Our own account.
@@ -134,7 +134,7 @@ impl Aws {
         &self.own
     }
 
-    /// The account of `role`, used as that role. Nothing is asked yet.
+    /// The account of `role`, used as that role. Makes no call.
     pub fn role(&self, role: &Role) -> Account {
         let mut roles = self.roles.lock();
         if let Some(account) = roles.get(role) {
@@ -148,34 +148,34 @@ impl Aws {
             own: self.own.clone(),
             role: Arc::clone(&role),
         };
-        let keyring = Keyring::new(Box::new(source), Arc::clone(&self.around.clock));
-        let account = Account::of_role(Arc::clone(&self.around), Arc::clone(&role), keyring);
+        let keyring = Keyring::new(Box::new(source), Arc::clone(&self.shared.clock));
+        let account = Account::of_role(Arc::clone(&self.shared), Arc::clone(&role), keyring);
         roles.insert(role, account.clone());
         account
     }
 
-    /// Wakes those whose [ticket](crate::Ticket) has its turn, for as long as it is polled: let it
-    /// run beside the controllers, once.
+    /// Wakes the owners of [tickets](crate::Ticket) when a permit is ready, for as long as it is
+    /// polled. Run it once, beside the controllers.
     ///
     /// # When not to use it
-    /// Where nobody uses tickets: calls that wait for their turn need nobody.
+    /// Where nobody uses tickets: calls that block for a permit do not need it.
     pub async fn attend(&self) {
-        self.around.lanes.attend().await;
+        self.shared.limiters.attend().await;
     }
 
-    /// Gives up every place and every turn of the ticket of this name: what it waited for is not
-    /// needed any more.
+    /// Removes the ticket of this name from every queue and returns its permits. Call it when the
+    /// object of the ticket is gone.
     pub fn withdraw(&self, ticket: &str) {
-        for (.., turns) in self.around.lanes.all() {
-            turns.withdraw(ticket);
+        for (.., limiter) in self.shared.limiters.all() {
+            limiter.withdraw(ticket);
         }
     }
 
-    /// How every limit stands that was used so far.
+    /// The state of every limiter that was used so far.
     pub fn gauges(&self) -> Vec<Gauge> {
-        let all = self.around.lanes.all().into_iter();
-        all.map(|(account, service, turns)| {
-            let (rate, waiting) = turns.gauge();
+        let all = self.shared.limiters.all().into_iter();
+        all.map(|(account, service, limiter)| {
+            let (rate, waiting) = limiter.gauge();
             Gauge {
                 account,
                 service,

@@ -1,4 +1,4 @@
-//! The HTTP connections of all AWS clients: the SDK's own, with the leader's guard.
+//! The HTTP connections of all AWS clients: the SDK's connector with the leader's guard.
 
 use std::time::Duration;
 
@@ -20,15 +20,15 @@ use aws_smithy_types::body::SdkBody;
 use aws_smithy_types::config_bag::ConfigBag;
 use kernel::{Guard, GuardedBody};
 
-/// The SDK cannot turn TCP keep-alive on, so an idle connection is not kept for longer than a dead
-/// one would be noticed (docs/decisions/aws-connections.md).
+/// Idle connections are closed after this long. The SDK cannot turn on TCP keep-alive, so a dead
+/// connection would go unnoticed (docs/decisions/aws-connections.md).
 const IDLE: Duration = Duration::from_secs(20);
 
 tokio::task_local! {
     static GUARDS: Vec<Guard>;
 }
 
-/// Makes `call` with requests that leave only while all `guards` are open.
+/// Runs `call`; its requests are sent only while all `guards` are open.
 pub(crate) async fn under<F: Future>(guards: &[Guard], call: F) -> F::Output {
     GUARDS.scope(guards.to_vec(), call).await
 }
@@ -82,7 +82,7 @@ impl HttpConnector for GuardedConnector {
     fn call(&self, mut request: HttpRequest) -> HttpConnectorFuture {
         let guards = GUARDS.try_with(Clone::clone).unwrap_or_default();
         if !guards.is_empty() {
-            // Over HTTP/2 the head of a request leaves before its body is asked for.
+            // With HTTP/2 the head of a request is sent before its body is read.
             if let Err(deposed) = guards.iter().try_for_each(Guard::check) {
                 let refused = ConnectorError::other(deposed.into(), None).never_connected();
                 return HttpConnectorFuture::ready(Err(refused));
@@ -100,7 +100,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::{AtomicU32, Ordering};
 
-    /// Counts requests, and answers none.
+    /// Counts requests and answers none.
     #[derive(Debug, Default, Clone)]
     struct Wire(Arc<AtomicU32>);
 

@@ -1,24 +1,24 @@
-//! DynamoDB: whole tables, row by row.
+//! DynamoDB: scans of whole tables.
 
 use std::collections::{BTreeMap, HashMap};
 
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::call::Call;
-use crate::{Account, Asker, Error, Operation, Page};
+use crate::{Account, Caller, Error, Operation, Page};
 
-/// DynamoDB in one region as one asker uses it; see [`Account::dynamodb`].
+/// DynamoDB in one region, used by one caller; see [`Account::dynamodb`].
 #[derive(Debug, Clone)]
 pub struct DynamoDb {
     account: Account,
-    asker: Asker,
+    caller: Caller,
     region: String,
 }
 
 /// A row: its attributes by name.
 pub type Row = BTreeMap<String, Value>;
 
-/// What an attribute holds. One that is null is not in the row.
+/// The value of an attribute. A null attribute is not in the row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
     /// A text.
@@ -38,19 +38,19 @@ pub enum Value {
 pub struct Bookmark(HashMap<String, AttributeValue>);
 
 impl DynamoDb {
-    pub(crate) fn new(account: Account, asker: Asker, region: String) -> Self {
+    pub(crate) fn new(account: Account, caller: Caller, region: String) -> Self {
         Self {
             account,
-            asker,
+            caller,
             region,
         }
     }
 
-    /// A page of a table's rows, as they are now (a consistent read), from `from` on.
+    /// A page of a table's rows by a consistent read, from `from` on.
     ///
     /// # When not to use it
-    /// For one page alone, if what is missing is taken for gone: a table is read when the last page
-    /// is.
+    /// To conclude from one page that a row is gone: only after the last page the whole table has
+    /// been read.
     pub async fn scan(
         &self,
         table: &str,
@@ -66,7 +66,7 @@ impl DynamoDb {
                 .set_exclusive_start_key(from.map(|from| from.0.clone()))
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         let items = answer.items.unwrap_or_default();
         let next = answer.last_evaluated_key.filter(|key| !key.is_empty());
         Ok(Page {
@@ -78,12 +78,12 @@ impl DynamoDb {
 
 fn row(item: HashMap<String, AttributeValue>) -> Row {
     item.into_iter()
-        .filter_map(|(name, held)| Some((name, value(held)?)))
+        .filter_map(|(name, attribute)| Some((name, value(attribute)?)))
         .collect()
 }
 
-fn value(held: AttributeValue) -> Option<Value> {
-    Some(match held {
+fn value(attribute: AttributeValue) -> Option<Value> {
+    Some(match attribute {
         AttributeValue::Null(_) => return None,
         AttributeValue::S(text) => Value::Text(text),
         AttributeValue::Ss(texts) => Value::Texts(texts),
@@ -98,7 +98,7 @@ fn value(held: AttributeValue) -> Option<Value> {
     })
 }
 
-/// The texts of a list that holds nothing else.
+/// The texts of a list that contains only texts.
 fn texts(list: Vec<AttributeValue>) -> Option<Vec<String>> {
     list.into_iter()
         .map(|one| match one {
@@ -136,7 +136,7 @@ mod tests {
     #[case::flag(AttributeValue::Bool(true), Some(Value::Flag(true)))]
     #[case::map(AttributeValue::M(HashMap::new()), Some(Value::Other("M")))]
     #[case::null(AttributeValue::Null(true), None)]
-    fn an_attribute_is(#[case] held: AttributeValue, #[case] told: Option<Value>) {
-        assert_eq!(value(held), told);
+    fn an_attribute_is(#[case] attribute: AttributeValue, #[case] expected: Option<Value>) {
+        assert_eq!(value(attribute), expected);
     }
 }

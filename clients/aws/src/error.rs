@@ -1,4 +1,4 @@
-//! What can go wrong, on what, and what it means to us.
+//! Errors of calls, with the resource and the classification.
 
 use std::fmt;
 
@@ -6,57 +6,57 @@ use kernel::{CallError, Class, Deposed};
 
 use crate::{Fault, InvalidRole, Operation};
 
-/// Why AWS did not do what was asked. Texts are redacted before they get here.
+/// Why a call failed. Messages are redacted before they get here.
 ///
-/// It can be cloned: everyone who waited for credentials gets the error of fetching them. The text
-/// is the same for the same cause, so that a condition does not change with every try.
+/// It can be cloned: all callers that wait for credentials get the error of fetching them. The
+/// message is the same for the same cause, so that a condition does not change with every try.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// AWS refused, and said why.
+    /// AWS refused the call and gave a reason.
     #[error(transparent)]
     Refused(Box<Refusal>),
-    /// Nobody answered in time, or the connection broke. The call may have had its effect: look
+    /// No answer came in time, or the connection broke. The call may have had its effect: read
     /// before repeating it.
     #[error("{operation}{}: no answer from AWS: {reason}", on(.resource))]
     NoAnswer {
-        /// What was asked.
+        /// The operation.
         operation: Operation,
-        /// Of what.
+        /// The resource it is about.
         resource: String,
-        /// What the system says.
+        /// The error of the connection, or the time-out.
         reason: String,
     },
-    /// An answer came that cannot be read: not AWS's, or not what we know. The call may have had
+    /// The answer cannot be read: it is not from AWS, or of an unknown form. The call may have had
     /// its effect.
     #[error("{operation}{}: the answer cannot be read: {reason}", on(.resource))]
     Unreadable {
-        /// What was asked.
+        /// The operation.
         operation: Operation,
-        /// Of what.
+        /// The resource it is about.
         resource: String,
-        /// What is wrong with it.
+        /// Why the answer cannot be read.
         reason: String,
     },
-    /// The request cannot be made as it is described. Nothing was asked.
-    #[error("{operation}{}: this cannot be asked: {wrong}", on(.resource))]
+    /// The request cannot be built from its arguments. Nothing was sent.
+    #[error("{operation}{}: the request is not valid: {wrong}", on(.resource))]
     Request {
-        /// What was to be asked.
+        /// The operation.
         operation: Operation,
-        /// Of what.
+        /// The resource it is about.
         resource: String,
-        /// What is wrong.
+        /// Why the request is not valid.
         wrong: String,
     },
-    /// We have no credentials of our own. What a role's owner refuses is
+    /// There are no credentials of our own. A role that its owner refuses is
     /// [`Refused`](Self::Refused).
     #[error("no AWS credentials: {reason}")]
     Credentials {
-        /// What the sources say.
+        /// The messages of the sources.
         reason: String,
-        /// Whether a source failed in a way that passes.
+        /// Whether a source failed with a transient error.
         passing: bool,
     },
-    /// What is named as a role is none.
+    /// The ARN is not that of a role.
     #[error(transparent)]
     Role(#[from] InvalidRole),
     /// We may not write any more.
@@ -64,25 +64,25 @@ pub enum Error {
     Deposed(#[from] Deposed),
 }
 
-/// AWS's own words on why not.
+/// AWS's error response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refusal {
-    /// What was asked.
+    /// The operation.
     pub operation: Operation,
-    /// Of what; empty when the call is about nothing in particular.
+    /// The resource it is about; empty if there is none.
     pub resource: String,
-    /// AWS's code; empty when the answer had none.
+    /// AWS's code; empty if the answer had none.
     pub code: String,
-    /// AWS's text.
+    /// AWS's message.
     pub message: String,
     /// HTTP status.
     pub status: u16,
-    /// What AWS's support asks for. Not in the text: it is another one each time.
+    /// The id that AWS's support asks for. Not part of the message, because it differs each time.
     pub request_id: Option<String>,
 }
 
 impl Refusal {
-    /// What it means.
+    /// The fault it stands for.
     pub fn fault(&self) -> Fault {
         let service = self.operation.service();
         Fault::of(service, self.status, &self.code, &self.message)
@@ -100,7 +100,7 @@ impl fmt::Display for Refusal {
             request_id: _,
         } = self;
         let on = on(resource);
-        let said = match (code.is_empty(), message.is_empty()) {
+        let reason = match (code.is_empty(), message.is_empty()) {
             (true, true) => format!("status {status}"),
             (true, false) => format!("status {status}: {message}"),
             (false, true) => code.clone(),
@@ -109,11 +109,11 @@ impl fmt::Display for Refusal {
         match self.fault() {
             Fault::Denied => write!(
                 f,
-                "{operation}{on} is denied: {said}; our policy in AWS must allow {operation}"
+                "{operation}{on} is denied: {reason}; our policy in AWS must allow {operation}"
             ),
             Fault::Credentials => write!(
                 f,
-                "{operation}{on}: AWS does not accept our credentials: {said}"
+                "{operation}{on}: AWS does not accept our credentials: {reason}"
             ),
             Fault::DomainTaken
             | Fault::NameTaken
@@ -133,7 +133,7 @@ impl fmt::Display for Refusal {
             | Fault::InvalidRecords
             | Fault::Refused
             | Fault::Passing
-            | Fault::Deposed => write!(f, "{operation}{on}: {said}"),
+            | Fault::Deposed => write!(f, "{operation}{on}: {reason}"),
         }
     }
 }
@@ -148,7 +148,7 @@ fn on(resource: &str) -> String {
 }
 
 impl Error {
-    /// What it means, as finely as it matters to someone.
+    /// The fault: as fine as any caller needs it.
     pub fn fault(&self) -> Fault {
         match self {
             Self::Refused(refusal) => refusal.fault(),
@@ -160,12 +160,12 @@ impl Error {
         }
     }
 
-    /// What it means to the caller.
+    /// The class of the fault.
     pub fn class(&self) -> Class {
         self.fault().class()
     }
 
-    /// AWS's words, if it spoke.
+    /// AWS's error response, if there was one.
     pub fn refusal(&self) -> Option<&Refusal> {
         match self {
             Self::Refused(refusal) => Some(refusal),
@@ -184,8 +184,8 @@ impl Error {
         Some(refusal.code.as_str()).filter(|code| !code.is_empty())
     }
 
-    /// What was asked when it went wrong; for a role's credentials that is [`Operation::AssumeRole`],
-    /// whatever they were needed for.
+    /// The operation that failed. If fetching a role's credentials failed, this is
+    /// [`Operation::AssumeRole`] whatever they were needed for.
     pub fn operation(&self) -> Option<Operation> {
         match self {
             Self::Refused(refusal) => Some(refusal.operation),
@@ -196,13 +196,14 @@ impl Error {
         }
     }
 
-    /// Whether the call was not made at all: STS gave no credentials for it.
+    /// Whether the call was not sent because STS gave no credentials for it.
     pub fn lacks_credentials(&self) -> bool {
         let sts = [Operation::AssumeRole, Operation::AssumeRoleWithWebIdentity];
-        self.operation().is_some_and(|asked| sts.contains(&asked))
+        self.operation()
+            .is_some_and(|operation| sts.contains(&operation))
     }
 
-    /// Whether AWS was not asked, because the request could not be made as it is described.
+    /// Whether nothing was sent to AWS because the request is not valid.
     pub fn is_our_refusal(&self) -> bool {
         match self {
             Self::Request { .. } | Self::Role(_) => true,
@@ -214,14 +215,14 @@ impl Error {
         }
     }
 
-    /// Whether the call may have had its effect all the same: look before repeating it.
+    /// Whether the call may have had its effect although it failed: read before repeating it.
     pub fn may_have_happened(&self) -> bool {
         if self.lacks_credentials() {
             return false;
         }
         match self {
             Self::NoAnswer { .. } | Self::Unreadable { .. } => true,
-            // AWS's own failures say nothing of how far it came.
+            // An internal error of AWS does not show how far the call got.
             Self::Refused(refusal) => refusal.fault() == Fault::Passing,
             Self::Request { .. } | Self::Credentials { .. } | Self::Role(_) | Self::Deposed(_) => {
                 false
@@ -229,14 +230,14 @@ impl Error {
         }
     }
 
-    /// Whether CloudFront could not see yet that a domain is ours; see
+    /// Whether CloudFront could not verify yet that a domain is ours; see
     /// [`Fault::OwnershipUnverified`].
     pub fn is_ownership_unverified(&self) -> bool {
         self.fault() == Fault::OwnershipUnverified
     }
 
-    /// Whether Route 53 refused a batch because a record to be created is there already. One batch
-    /// can have other faults besides: read the zone before going on.
+    /// Whether Route 53 refused a batch because a record to create already exists. The batch may have
+    /// other faults too: read the zone before going on.
     pub fn is_record_there(&self) -> bool {
         // InvalidChangeBatch has no finer code; the text is the one AWS documents.
         self.refusal().is_some_and(|refusal| {
@@ -289,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_keeps_awss_words_and_leaves_out_what_changes() {
+    fn the_text_has_awss_message_but_no_request_id() {
         let error = refused(Operation::GetChange, "NoSuchChange", "Could not find it");
         assert_eq!(
             error.to_string(),
@@ -299,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_record_that_is_there_is_told_from_other_faults_of_a_batch() {
+    fn an_existing_record_is_recognised_among_faults_of_a_batch() {
         let there = "[Tried to create resource record set [name='a.', type='CNAME'] but it \
                      already exists]";
         let change = Operation::ChangeResourceRecordSets;
@@ -325,7 +326,7 @@ mod tests {
     #[case::the_call_itself(Operation::ChangeResourceRecordSets, true)]
     #[case::a_roles_credentials(Operation::AssumeRole, false)]
     #[case::our_own_credentials(Operation::AssumeRoleWithWebIdentity, false)]
-    fn a_call_may_have_happened_once_there_were_credentials_for_it(
+    fn a_call_may_have_happened_if_there_were_credentials_for_it(
         #[case] operation: Operation,
         #[case] may: bool,
     ) {
@@ -380,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_code_gives_the_fault_of_its_class() {
+    fn an_error_without_a_code_gives_the_fault_of_its_class() {
         let lost = Error::NoAnswer {
             operation: Operation::CreateConnectionGroup,
             resource: "edge".to_owned(),

@@ -1,27 +1,27 @@
-//! What AWS's codes mean. The only place where a code means anything.
+//! The meaning of AWS's error codes. No other module interprets a code.
 
 use kernel::{CallError, Class};
 
 use crate::Service;
 
-/// What went wrong, as finely as it matters to someone.
+/// What went wrong, as fine as any caller needs it.
 ///
 /// # When not to use it
-/// Where [`Class`] is enough: it is coarser, and the same for all that lies outside.
+/// Where [`Class`] is enough: it is coarser, and the same for all external services.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Fault {
-    /// A domain is another's: `CNAMEAlreadyExists`.
+    /// Another resource has the domain: `CNAMEAlreadyExists`.
     DomainTaken,
     /// The name is taken: `EntityAlreadyExists`.
     NameTaken,
-    /// We may not: `AccessDenied`.
+    /// Our policy does not allow the operation: `AccessDenied`.
     Denied,
-    /// We have no credentials, or AWS does not accept them, also after they were fetched anew.
+    /// There are no credentials, or AWS does not accept them, also after they were fetched again.
     Credentials,
-    /// CloudFront could not see that a domain is ours: an `InvalidArgument` that says so. With a
-    /// certificate that CloudFront validates, that passes when DNS is in place.
+    /// CloudFront could not verify that a domain is ours: an `InvalidArgument` with such a message.
+    /// With a certificate that CloudFront validates, this ends when the DNS records exist.
     OwnershipUnverified,
-    /// What was asked for cannot be.
+    /// The requested configuration is not valid.
     InvalidSpec,
     /// There is no such distribution: `NoSuchDistribution`.
     DistributionMissing,
@@ -29,35 +29,35 @@ pub enum Fault {
     EntityMissing,
     /// There is no such hosted zone.
     ZoneMissing,
-    /// Route 53 has forgotten the change: `NoSuchChange`.
+    /// Route 53 no longer has the change: `NoSuchChange`.
     ChangeMissing,
-    /// There is no such certificate, table, invalidation, or thing to tag.
+    /// There is no such certificate, table, invalidation, or resource to tag.
     OtherMissing,
     /// A quota is used up.
     LimitExceeded,
-    /// It changed since it was read.
+    /// The resource changed since it was read.
     Stale,
-    /// It is not disabled and deployed yet: `ResourceNotDisabled`.
+    /// The resource is not disabled and deployed yet: `ResourceNotDisabled`.
     NotDisabled,
-    /// Others use it.
+    /// Other resources use it.
     InUse,
     /// Too many calls.
     Throttled,
-    /// The zone's last batch is not done: `PriorRequestNotComplete`. It slows the zone, not the
-    /// account.
+    /// The zone's last batch has not finished: `PriorRequestNotComplete`. This delays the zone, not
+    /// the account.
     ZoneBusy,
     /// Route 53 refuses the records: `InvalidInput`, `InvalidChangeBatch`.
     InvalidRecords,
     /// Any other refusal.
     Refused,
-    /// AWS failed, or did not answer.
+    /// AWS failed or did not answer; a transient error.
     Passing,
-    /// We may not write any more.
+    /// We are no longer the leader and may not write.
     Deposed,
 }
 
 impl Fault {
-    /// What a refusal with this status, code and text means, coming from `service`.
+    /// The fault of a refusal by `service` with this status, code and message.
     pub(crate) fn of(service: Service, status: u16, code: &str, message: &str) -> Self {
         match code {
             "CNAMEAlreadyExists" => Self::DomainTaken,
@@ -106,13 +106,13 @@ impl Fault {
             _ => match status {
                 429 => Self::Throttled,
                 400..500 => Self::Refused,
-                // A redirect or worse is not AWS's answer; whoever gave it may go away.
+                // A redirect or a server error is not AWS's refusal: it may be transient.
                 _ => Self::Passing,
             },
         }
     }
 
-    /// What a failed call to `service` means, from the code that it carries; without one, from its class.
+    /// The fault of a failed call to `service`, by its code; without a code, by its class.
     pub fn of_call(service: Service, error: &CallError) -> Self {
         if let Some(code) = &error.code {
             let status = match error.class {
@@ -144,7 +144,7 @@ impl Fault {
         }
     }
 
-    /// The class of it.
+    /// Its class.
     pub fn class(self) -> Class {
         match self {
             Self::DomainTaken | Self::NameTaken => Class::AlreadyExists,
@@ -168,7 +168,7 @@ impl Fault {
     }
 }
 
-/// CloudFront has no code of its own for it; its text is "Could not verify Domain Name ownership".
+/// CloudFront has no code for this; its message is "Could not verify Domain Name ownership".
 fn is_about_ownership(message: &str) -> bool {
     let text = message.to_lowercase();
     text.contains("verify") && text.contains("ownership")
@@ -241,7 +241,7 @@ mod tests {
     #[case("Verify your ownership of the domain", Fault::OwnershipUnverified)]
     #[case("Could not verify the certificate", Fault::InvalidSpec)]
     #[case("The ownership is unclear", Fault::InvalidSpec)]
-    fn an_invalid_argument_is_told_by_its_text(#[case] text: &str, #[case] fault: Fault) {
+    fn an_invalid_argument_is_classified_by_its_text(#[case] text: &str, #[case] fault: Fault) {
         assert_eq!(Fault::of(CloudFront, 400, "InvalidArgument", text), fault);
         let elsewhere = Fault::of(CloudFront, 400, "InvalidAssociation", text);
         assert_eq!(elsewhere, Fault::InvalidSpec);

@@ -1,4 +1,4 @@
-//! The credentials of one account: fetched once for all, renewed before they end.
+//! The credentials of one account: concurrent callers share one fetch; renewed before they expire.
 
 use std::error::Error as StdError;
 use std::fmt;
@@ -20,18 +20,18 @@ use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
 use crate::call::{Call, causes, chain};
-use crate::{Account, Asker, Error, Keys, Operation, Priority, Role, Secret};
+use crate::{Account, Caller, Error, Keys, Operation, Priority, Role, Secret};
 
-/// Credentials are renewed this long before they end.
+/// Credentials are renewed this long before they expire.
 const EARLY: Duration = Duration::from_mins(5);
-/// A renewal that failed is tried again after this long, while the old ones still serve.
+/// A failed renewal is tried again after this long, while the old credentials are still valid.
 const AGAIN: Duration = Duration::from_mins(1);
 
 /// Keys that were just fetched.
 #[derive(Debug)]
 pub(crate) struct Fetched {
     pub(crate) keys: Keys,
-    /// When they end; never, if `None`.
+    /// When they expire; never, if `None`.
     pub(crate) expires: Option<Timestamp>,
 }
 
@@ -42,19 +42,19 @@ pub(crate) trait KeySource: Send + Sync {
     fn fetch(&self) -> Fetching<'_>;
 }
 
-/// The keys in use, and the turn to fetch others.
+/// The keys in use, and the lock for fetching new ones.
 pub(crate) struct Keyring {
     source: Box<dyn KeySource>,
     clock: SharedClock,
-    held: RwLock<Option<Held>>,
-    /// How the last attempt failed. Its lock is the turn.
+    current: RwLock<Option<CurrentKeys>>,
+    /// The error of the last attempt. Only the owner of the lock may fetch.
     failed: Mutex<Option<Error>>,
-    /// Attempts that ended, well or not.
+    /// Finished attempts, successful or not.
     attempts: AtomicU64,
 }
 
 #[derive(Clone)]
-struct Held {
+struct CurrentKeys {
     keys: Keys,
     expires: Option<Timestamp>,
     renew_at: Option<Timestamp>,
@@ -62,7 +62,7 @@ struct Held {
     refused: bool,
 }
 
-impl Held {
+impl CurrentKeys {
     fn new(fetched: Fetched, now: Timestamp) -> Self {
         let Fetched { keys, expires } = fetched;
         Self {
@@ -73,18 +73,18 @@ impl Held {
         }
     }
 
-    /// Whether they can be used, and need no renewal yet.
+    /// Whether they are valid and need no renewal yet.
     fn is_fresh(&self, now: Timestamp) -> bool {
         !self.refused && self.renew_at.is_none_or(|at| now < at)
     }
 
-    /// Whether they can be used.
+    /// Whether they are valid.
     fn is_good(&self, now: Timestamp) -> bool {
         !self.refused && self.expires.is_none_or(|end| now < end)
     }
 }
 
-/// Five minutes before the end; half way there if it is nearer than that.
+/// Five minutes before the expiry; half of the remaining time if that is sooner.
 fn renewal(now: Timestamp, end: Timestamp) -> Timestamp {
     let early = end.saturating_sub(EARLY).unwrap_or(Timestamp::MIN);
     if early > now {
@@ -99,7 +99,7 @@ impl Keyring {
         Self {
             source,
             clock,
-            held: RwLock::default(),
+            current: RwLock::default(),
             failed: Mutex::default(),
             attempts: AtomicU64::new(0),
         }
@@ -109,15 +109,14 @@ impl Keyring {
         self.attempts.load(Ordering::Acquire)
     }
 
-    /// Keys to call with, fetched if need be by one for all. An attempt that fails while a caller
-    /// waits for it is the caller's failure, too.
+    /// Valid keys, fetched if necessary. Concurrent callers share one fetch and its error.
     pub(crate) async fn fresh(&self) -> Result<Keys, Error> {
         let since = self.attempts();
-        if let Some(keys) = self.keys(Held::is_fresh) {
+        if let Some(keys) = self.keys(CurrentKeys::is_fresh) {
             return Ok(keys);
         }
         let mut failed = self.failed.lock().await;
-        if let Some(keys) = self.keys(Held::is_fresh) {
+        if let Some(keys) = self.keys(CurrentKeys::is_fresh) {
             return Ok(keys);
         }
         if self.attempts() > since
@@ -129,75 +128,78 @@ impl Keyring {
         self.attempts.fetch_add(1, Ordering::Release);
         let error = match outcome {
             Ok(fetched) => {
-                let held = Held::new(fetched, self.clock.now());
-                let keys = held.keys.clone();
-                *self.held.write() = Some(held);
+                let current = CurrentKeys::new(fetched, self.clock.now());
+                let keys = current.keys.clone();
+                *self.current.write() = Some(current);
                 *failed = None;
                 return Ok(keys);
             }
             Err(error) => error,
         };
-        let Some(keys) = self.keys(Held::is_good) else {
+        let Some(keys) = self.keys(CurrentKeys::is_good) else {
             *failed = Some(error.clone());
             return Err(error);
         };
-        tracing::warn!(%error, "AWS credentials were not renewed; the old ones serve on");
+        tracing::warn!(%error, "cannot renew AWS credentials; still using the old ones");
         self.postpone();
         Ok(keys)
     }
 
     /// AWS does not accept these keys; the next call fetches others.
     pub(crate) fn refuse(&self, keys: &Keys) {
-        let mut held = self.held.write();
-        if let Some(held) = held.as_mut().filter(|held| held.keys == *keys) {
-            held.refused = true;
+        let mut current = self.current.write();
+        if let Some(current) = current.as_mut().filter(|current| current.keys == *keys) {
+            current.refused = true;
         }
     }
 
-    /// Whether there are keys that live.
+    /// Whether there are valid keys.
     pub(crate) fn is_live(&self) -> bool {
-        self.keys(Held::is_good).is_some()
+        self.keys(CurrentKeys::is_good).is_some()
     }
 
-    fn keys(&self, so: impl Fn(&Held, Timestamp) -> bool) -> Option<Keys> {
+    fn keys(&self, so: impl Fn(&CurrentKeys, Timestamp) -> bool) -> Option<Keys> {
         let now = self.clock.now();
-        let held = self.held.read();
-        held.as_ref()
-            .filter(|held| so(held, now))
-            .map(|held| held.keys.clone())
+        let current = self.current.read();
+        current
+            .as_ref()
+            .filter(|current| so(current, now))
+            .map(|current| current.keys.clone())
     }
 
     fn postpone(&self) {
         let later = self.clock.now().saturating_add(AGAIN);
-        if let Some(held) = self.held.write().as_mut() {
-            held.renew_at = Some(later.unwrap_or(Timestamp::MAX));
+        if let Some(current) = self.current.write().as_mut() {
+            current.renew_at = Some(later.unwrap_or(Timestamp::MAX));
         }
     }
 }
 
 impl fmt::Debug for Keyring {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let held = self.held.read();
+        let current = self.current.read();
         f.debug_struct("Keyring")
-            .field("keys", &held.as_ref().map(|held| &held.keys))
+            .field("keys", &current.as_ref().map(|current| &current.keys))
             .finish_non_exhaustive()
     }
 }
 
-/// The SDK signs with the keys that are held; a call makes sure beforehand that there are some.
+/// The SDK signs with the current keys; a call makes sure beforehand that there are some.
 impl ProvideCredentials for Keyring {
     fn provide_credentials<'a>(&'a self) -> future::ProvideCredentials<'a>
     where
         Self: 'a,
     {
-        let held = self.held.read();
-        let keys = held.as_ref().map(|held| sdk_credentials(&held.keys));
+        let current = self.current.read();
+        let keys = current
+            .as_ref()
+            .map(|current| sdk_credentials(&current.keys));
         let keys = keys.ok_or_else(CredentialsError::not_loaded_no_source);
         future::ProvideCredentials::ready(keys)
     }
 }
 
-/// The SDK's form of keys. Without their end: when to fetch others is ours to know.
+/// Keys in the SDK's form, without their expiry: the keyring decides when to renew.
 pub(crate) fn sdk_credentials(keys: &Keys) -> Credentials {
     let token = keys.session_token.as_ref();
     Credentials::new(
@@ -209,7 +211,7 @@ pub(crate) fn sdk_credentials(keys: &Keys) -> Credentials {
     )
 }
 
-/// Our own credentials, by AWS's default chain or as given.
+/// Our own credentials, from AWS's default chain or from the settings.
 pub(crate) struct Chain {
     pub(crate) provider: SharedCredentialsProvider,
     /// How long all its sources together may take.
@@ -219,12 +221,12 @@ pub(crate) struct Chain {
 impl KeySource for Chain {
     fn fetch(&self) -> Fetching<'_> {
         Box::pin(async move {
-            let told = tokio::time::timeout(self.timeout, self.provider.provide_credentials());
-            match told.await {
+            let provided = tokio::time::timeout(self.timeout, self.provider.provide_credentials());
+            match provided.await {
                 Ok(Ok(credentials)) => Ok(fetched(&credentials)),
                 Ok(Err(error)) => Err(chain_error(&error)),
                 Err(_) => Err(Error::Credentials {
-                    reason: format!("no source gave any within {} s", self.timeout.as_secs()),
+                    reason: format!("no source returned any within {} s", self.timeout.as_secs()),
                     passing: true,
                 }),
             }
@@ -246,7 +248,7 @@ fn fetched(credentials: &Credentials) -> Fetched {
     }
 }
 
-/// What STS said to the chain, if it was asked; else what the sources say.
+/// STS's error if the chain called STS; otherwise the messages of the sources.
 fn chain_error(error: &CredentialsError) -> Error {
     for source in causes(error) {
         if let Some(refused) =
@@ -262,7 +264,7 @@ fn chain_error(error: &CredentialsError) -> Error {
         CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
             false
         }
-        // A file that is not there stays away until someone puts it there.
+        // A missing file stays missing until a person creates it: not transient.
         _ => error
             .source()
             .is_none_or(|source| !source.is::<std::io::Error>()),
@@ -281,10 +283,10 @@ pub(crate) struct Assumed {
 
 impl KeySource for Assumed {
     fn fetch(&self) -> Fetching<'_> {
-        // Everyone who uses the role waits for it, whatever his own priority.
-        let asker = Asker::new(Priority::Delete, "");
+        // All callers of the role wait for this, whatever their own priority.
+        let caller = Caller::new(Priority::Delete, "");
         Box::pin(async move {
-            let session = self.own.sts(&asker).assume_role(&self.role).await?;
+            let session = self.own.sts(&caller).assume_role(&self.role).await?;
             Ok(Fetched {
                 keys: session.keys,
                 expires: Some(session.expires),

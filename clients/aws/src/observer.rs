@@ -1,4 +1,4 @@
-//! Who measures.
+//! The interface for metrics of calls.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use kernel::Class;
 
 use crate::Operation;
 
-/// Told of every call that was sent, for metrics.
+/// Is notified of every call that was sent, for metrics.
 pub trait Observer: Send + Sync {
-    /// A call ended after `took`, without the wait for its turn: with an answer, or with an error
-    /// of this class.
+    /// A call ended after `took`, not counting the wait for a permit: with an answer, or with an
+    /// error of this class.
     fn called(&self, operation: Operation, took: Duration, error: Option<Class>);
 }
 

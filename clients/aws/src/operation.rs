@@ -1,8 +1,8 @@
-//! What can be asked of AWS: names for IAM and metrics, and which limit holds.
+//! The operations of AWS that we use: names for IAM and metrics, and the limit of each.
 
 use std::fmt;
 
-use crate::turn::{Lane, Limits};
+use crate::limiter::{Limit, RateRange};
 
 /// A service of AWS.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -127,7 +127,7 @@ impl Operation {
         }
     }
 
-    /// Whose it is.
+    /// The service it belongs to.
     pub fn service(self) -> Service {
         self.row().0
     }
@@ -155,22 +155,22 @@ impl Operation {
         label.strip_prefix(prefix).unwrap_or(label)
     }
 
-    /// Which limit it falls under.
-    pub(crate) fn lane(self) -> Lane {
-        let (label, limits) = match self {
+    /// The limit that applies to it.
+    pub(crate) fn limit(self) -> Limit {
+        let (label, rates) = match self {
             Self::CreateInvalidationForDistributionTenant => {
-                ("cloudfront/invalidations", Limits::new(0.5, 0.05, 0.5))
+                ("cloudfront/invalidations", RateRange::new(0.5, 0.05, 0.5))
             }
             Self::ChangeResourceRecordSets => ("route53/ChangeResourceRecordSets", ROUTE53),
             Self::ListResourceRecordSets => ("route53/ListResourceRecordSets", ROUTE53),
             Self::GetChange => ("route53/GetChange", ROUTE53),
             Self::GetHostedZone => ("route53/GetHostedZone", ROUTE53),
             Self::ListHostedZones => ("route53/ListHostedZones", ROUTE53),
-            Self::DescribeCertificate => ("acm", Limits::new(5.0, 0.2, 10.0)),
+            Self::DescribeCertificate => ("acm", RateRange::new(5.0, 0.2, 10.0)),
             Self::GetCallerIdentity | Self::AssumeRole | Self::AssumeRoleWithWebIdentity => {
-                ("sts", Limits::new(10.0, 0.2, 50.0))
+                ("sts", RateRange::new(10.0, 0.2, 50.0))
             }
-            Self::Scan => ("dynamodb", Limits::new(10.0, 0.2, 50.0)),
+            Self::Scan => ("dynamodb", RateRange::new(10.0, 0.2, 50.0)),
             Self::CreateDistributionTenant
             | Self::GetDistributionTenant
             | Self::GetDistributionTenantByDomain
@@ -189,14 +189,14 @@ impl Operation {
             | Self::VerifyDnsConfiguration
             | Self::TagResource
             | Self::UntagResource
-            | Self::ListTagsForResource => ("cloudfront", Limits::new(5.0, 0.2, 20.0)),
+            | Self::ListTagsForResource => ("cloudfront", RateRange::new(5.0, 0.2, 20.0)),
         };
-        Lane { label, limits }
+        Limit { label, rates }
     }
 }
 
-/// Route 53 limits each action by itself.
-const ROUTE53: Limits = Limits::new(8.0, 0.2, 10.0);
+/// Route 53 limits each action separately.
+const ROUTE53: RateRange = RateRange::new(8.0, 0.2, 10.0);
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -228,7 +228,7 @@ mod tests {
     )]
     #[case::sts(Operation::AssumeRole, "sts:AssumeRole", "STSAssumeRole")]
     #[case::dynamodb(Operation::Scan, "dynamodb:Scan", "DynamoDBScan")]
-    fn a_call_has_iams_name_and_a_label(
+    fn an_operation_has_its_iam_name_and_a_label(
         #[case] operation: Operation,
         #[case] name: &str,
         #[case] label: &str,
@@ -240,12 +240,12 @@ mod tests {
     #[test]
     fn route53_is_limited_by_action_and_cloudfront_as_a_whole() {
         assert_ne!(
-            Operation::GetChange.lane().label,
-            Operation::ChangeResourceRecordSets.lane().label
+            Operation::GetChange.limit().label,
+            Operation::ChangeResourceRecordSets.limit().label
         );
         assert_eq!(
-            Operation::GetDistribution.lane().label,
-            Operation::DeleteConnectionGroup.lane().label
+            Operation::GetDistribution.limit().label,
+            Operation::DeleteConnectionGroup.limit().label
         );
     }
 }

@@ -1,15 +1,15 @@
-//! A role to borrow.
+//! An IAM role to assume.
 
 use std::fmt;
 
-/// An IAM role and what its owner asks of who assumes it.
+/// An IAM role, and the external ID that its owner may require.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Role {
     arn: String,
     external_id: Option<String>,
 }
 
-/// A text that is no role's ARN.
+/// A text that is not the ARN of a role.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{arn:?} is no IAM role; write arn:aws:iam::<account of 12 digits>:role/<name>")]
 pub struct InvalidRole {
@@ -17,7 +17,7 @@ pub struct InvalidRole {
 }
 
 impl Role {
-    /// The role of this ARN, assumed with this external ID if there is one.
+    /// The role with this ARN, assumed with this external ID if there is one.
     pub fn new(
         arn: impl Into<String>,
         external_id: Option<impl Into<String>>,
@@ -37,12 +37,12 @@ impl Role {
         &self.arn
     }
 
-    /// What is shown to its owner.
+    /// The external ID that is sent to STS.
     pub fn external_id(&self) -> Option<&str> {
         self.external_id.as_deref()
     }
 
-    /// Whose it is.
+    /// The account of the role.
     pub fn account(&self) -> &str {
         account(&self.arn).expect("only well-formed ARNs become roles")
     }

@@ -1,4 +1,4 @@
-//! Where AWS is and who we are there.
+//! Settings: endpoint, region and credentials.
 
 use std::time::Duration;
 
@@ -13,21 +13,20 @@ pub const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long connecting may take.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Everything that makes our access to AWS what it is. By default it is all left to the
-/// environment, as AWS's own tools do.
+/// How to access AWS. By default everything comes from the environment, as with AWS's own tools.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The region of STS; without it the environment's or the profile's, else us-east-1. Services
-    /// that have one home are asked there, and DynamoDB in the region it is asked for. What came of
-    /// it is [`Aws::region`](crate::Aws::region).
+    /// The region of STS; without it that of the environment or the profile, else us-east-1. Global
+    /// services have a region of their own, and DynamoDB is given one for each table.
+    /// [`Aws::region`](crate::Aws::region) returns the effective one.
     pub region: Option<String>,
     /// Our own keys; without them the default chain: environment, profile, web identity (IRSA),
     /// container, instance.
     pub keys: Option<Keys>,
-    /// Where every service is; without it `AWS_ENDPOINT_URL_<SERVICE>`, `AWS_ENDPOINT_URL`, the
+    /// Endpoint of every service; without it `AWS_ENDPOINT_URL_<SERVICE>`, `AWS_ENDPOINT_URL`, the
     /// profile, else AWS itself.
     pub endpoint: Option<String>,
-    /// How roles know our sessions.
+    /// Session name of assumed roles.
     pub session_name: String,
     /// How long one call may take; [`CALL_TIMEOUT`] outside tests.
     pub timeout: Duration,
@@ -55,6 +54,6 @@ pub struct Keys {
     pub access_key_id: String,
     /// Secret access key.
     pub secret_access_key: Secret,
-    /// Session token, for keys that end.
+    /// Session token, for keys that expire.
     pub session_token: Option<Secret>,
 }

@@ -1,20 +1,20 @@
-//! STS: who we are, and being someone else for a while.
+//! STS: our identity, and temporary credentials of roles.
 
 use aws_sdk_sts::operation::get_caller_identity::GetCallerIdentityOutput;
 use jiff::Timestamp;
 
 use crate::call::Call;
-use crate::moment::moment;
-use crate::{Account, Asker, Error, Keys, Operation, Role, Secret};
+use crate::timestamp::timestamp;
+use crate::{Account, Caller, Error, Keys, Operation, Role, Secret};
 
-/// STS as one asker uses it; see [`Account::sts`].
+/// STS, used by one caller; see [`Account::sts`].
 #[derive(Debug, Clone)]
 pub struct Sts {
     account: Account,
-    asker: Asker,
+    caller: Caller,
 }
 
-/// Who makes the calls.
+/// The identity that makes the calls.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Identity {
     /// Account, twelve digits.
@@ -28,28 +28,28 @@ pub struct Identity {
 pub struct Session {
     /// Its keys.
     pub keys: Keys,
-    /// When they end.
+    /// When they expire.
     pub expires: Timestamp,
 }
 
 impl Sts {
-    pub(crate) fn new(account: Account, asker: Asker) -> Self {
-        Self { account, asker }
+    pub(crate) fn new(account: Account, caller: Caller) -> Self {
+        Self { account, caller }
     }
 
-    /// Who we are.
+    /// Our identity.
     pub async fn caller_identity(&self) -> Result<Identity, Error> {
         let call = Call::new(Operation::GetCallerIdentity, "");
         let client = self.account.sts_client();
         let send = || client.get_caller_identity().send();
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         identity(&call, answer)
     }
 
     /// Opens a session of `role`, for as long as STS gives by default.
     ///
     /// # When not to use it
-    /// To make calls as the role: [`Aws::role`](crate::Aws::role) does that, and keeps the session.
+    /// To make calls as the role: [`Aws::role`](crate::Aws::role) does that and caches the session.
     pub async fn assume_role(&self, role: &Role) -> Result<Session, Error> {
         let call = Call::new(Operation::AssumeRole, role.arn());
         let client = self.account.sts_client();
@@ -61,7 +61,7 @@ impl Sts {
                 .set_external_id(role.external_id().map(str::to_owned))
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         let given = answer
             .credentials
             .ok_or_else(|| call.lacks("Credentials"))?;
@@ -71,7 +71,7 @@ impl Sts {
                 secret_access_key: Secret::new(given.secret_access_key),
                 session_token: Some(Secret::new(given.session_token)),
             },
-            expires: moment(&given.expiration).ok_or_else(|| call.lacks("Expiration"))?,
+            expires: timestamp(&given.expiration).ok_or_else(|| call.lacks("Expiration"))?,
         })
     }
 }

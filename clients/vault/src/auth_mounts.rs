@@ -8,34 +8,34 @@ use serde_json::{Map, Value, json};
 use crate::call::{Call, Written, gone, present};
 use crate::{AuthMount, Client, Error};
 
-/// An auth method that is enabled.
+/// An enabled auth method.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct AuthMountEntry {
     /// `kubernetes`, `jwt`, `token`, …
     #[serde(rename = "type")]
     pub kind: String,
-    /// What whoever enabled it wrote about it.
+    /// Its description in Vault.
     #[serde(default)]
     pub description: String,
-    /// Names this mount and no later one of the same path.
+    /// Identifies this mount; a later mount at the same path has another one.
     #[serde(default)]
     pub accessor: String,
 }
 
 impl Client {
-    /// All auth methods by where they are mounted.
+    /// All auth methods, by mount path.
     pub async fn auth_mounts(&self) -> Result<BTreeMap<AuthMount, AuthMountEntry>, Error> {
         let call = Call::get("auth_list", &["sys/auth"])?;
         let answer = self.call(&call).await?;
-        let mounts: BTreeMap<String, AuthMountEntry> = answer.data(&call.name())?;
+        let mounts: BTreeMap<String, AuthMountEntry> = answer.payload(&call.name())?;
         let mounts = mounts.into_iter();
         Ok(mounts
-            // Not through `new`: a method mounted at `auth/x` is `auth/auth/x` to everyone else.
+            // Not `new`, which strips `auth/`: a method mounted at `auth/x` has the path `auth/auth/x`.
             .map(|(path, entry)| (AuthMount::listed(&path), entry))
             .collect())
     }
 
-    /// Enables a method of this kind; a path that is taken is [`Error::AlreadyExists`].
+    /// Enables a method of this kind; [`Error::AlreadyExists`] if the path is in use.
     pub async fn enable_auth(
         &self,
         mount: &AuthMount,
@@ -47,20 +47,20 @@ impl Client {
         self.call(&call).await.map(drop)
     }
 
-    /// Disables a method, and with it all its roles and every token it gave.
+    /// Disables a method. Vault deletes its roles and revokes its tokens.
     pub async fn disable_auth(&self, mount: &AuthMount) -> Result<(), Error> {
         let call = Call::delete("auth_disable", &["sys/auth", mount.as_str()])?;
         gone(self.call(&call).await)
     }
 
-    /// The configuration of a method, or `None` if it has none yet. Secrets in it are not told.
+    /// The configuration of a method, or `None` if it has none yet. Vault does not return secrets.
     pub async fn read_auth_config(
         &self,
         mount: &AuthMount,
     ) -> Result<Option<Map<String, Value>>, Error> {
         let call = Call::get("auth_config_read", &["auth", mount.as_str(), "config"])?;
         match present(self.call(&call).await)? {
-            Some(answer) => answer.data(&call.name()).map(Some),
+            Some(answer) => answer.payload(&call.name()).map(Some),
             None => Ok(None),
         }
     }

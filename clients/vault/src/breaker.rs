@@ -1,77 +1,77 @@
-//! Not asking again and again where nobody answers.
+//! Circuit breaker: stops calls to a server that does not answer.
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// This many silences in a row, and calls fail without being made.
+/// After this many consecutive calls without an answer, calls fail without being sent.
 const PATIENCE: u32 = 3;
-/// So often one call is let through to look.
+/// Then one call is sent after this long, to see whether the server answers.
 const PAUSE: Duration = Duration::from_secs(10);
 
-/// Whether anybody has answered of late.
+/// Counts calls without an answer.
 ///
-/// The health call is never held back, and its answer closes the breaker for all.
+/// The health call is always sent, and its answer allows all calls again.
 #[derive(Debug, Default)]
 pub(crate) struct Breaker {
-    seen: Mutex<Seen>,
+    state: Mutex<BreakerState>,
 }
 
 #[derive(Debug, Default)]
-struct Seen {
+struct BreakerState {
     silences: u32,
-    /// No call before this, once the silences are too many.
+    /// Once there are too many, no call is sent before this.
     next: Duration,
     reason: String,
 }
 
-impl Seen {
-    fn hopes(&self, now: Duration) -> Result<(), String> {
+impl BreakerState {
+    fn allows(&self, now: Duration) -> Result<(), String> {
         if self.silences < PATIENCE || now >= self.next {
             return Ok(());
         }
-        // The same words each time: a message that counts would make every status differ.
-        Err(format!("{}; it is asked again in a while", self.reason))
+        // The same text each time: with a counter in it every status write would differ.
+        Err(format!("{}; it is tried again every 10 s", self.reason))
     }
 }
 
 impl Breaker {
-    /// Whether it is worth queueing for a call.
+    /// Whether a call may be sent soon; if not, queueing for it is useless.
     ///
     /// # Errors
-    /// What the last silence was, if not.
-    pub(crate) fn hopes(&self, now: Duration) -> Result<(), String> {
-        self.seen.lock().hopes(now)
+    /// Why the last call got no answer.
+    pub(crate) fn allows(&self, now: Duration) -> Result<(), String> {
+        self.state.lock().allows(now)
     }
 
-    /// Whether a call may be made now; ask right before it.
+    /// Whether a call may be sent now; call this right before sending it.
     ///
     /// # Errors
-    /// What the last silence was, if not.
+    /// Why the last call got no answer.
     pub(crate) fn check(&self, now: Duration) -> Result<(), String> {
-        let mut seen = self.seen.lock();
-        seen.hopes(now)?;
-        if seen.silences >= PATIENCE {
-            // This one looks; the others wait for what it finds, or for the next.
-            seen.next = now + PAUSE;
+        let mut state = self.state.lock();
+        state.allows(now)?;
+        if state.silences >= PATIENCE {
+            // This call tests the server; the others fail until it is answered, or until the next test.
+            state.next = now + PAUSE;
         }
         Ok(())
     }
 
-    /// Somebody answered, whatever it was.
+    /// The server answered, with any status.
     pub(crate) fn answered(&self) {
-        let mut seen = self.seen.lock();
-        if seen.silences > 0 {
-            *seen = Seen::default();
+        let mut state = self.state.lock();
+        if state.silences > 0 {
+            *state = BreakerState::default();
         }
     }
 
-    /// Nobody did.
+    /// The server did not answer.
     pub(crate) fn silent(&self, now: Duration, reason: &str) {
-        let mut seen = self.seen.lock();
-        seen.silences = seen.silences.saturating_add(1);
-        seen.next = now + PAUSE;
-        reason.clone_into(&mut seen.reason);
+        let mut state = self.state.lock();
+        state.silences = state.silences.saturating_add(1);
+        state.next = now + PAUSE;
+        reason.clone_into(&mut state.reason);
     }
 }
 
@@ -88,27 +88,27 @@ mod tests {
     }
 
     #[test]
-    fn a_few_silences_are_nothing() {
+    fn a_few_lost_answers_stop_no_calls() {
         assert_eq!(silent(PATIENCE - 1).check(NOW), Ok(()));
     }
 
     #[test]
-    fn many_silences_make_calls_fail_at_once_and_say_why() {
-        let told = silent(PATIENCE).check(NOW).unwrap_err();
-        assert_eq!(told, "refused; it is asked again in a while");
+    fn many_lost_answers_make_calls_fail_at_once_with_the_reason() {
+        let reason = silent(PATIENCE).check(NOW).unwrap_err();
+        assert_eq!(reason, "refused; it is tried again every 10 s");
     }
 
     #[test]
-    fn one_call_a_while_looks_again() {
+    fn one_call_per_pause_tests_the_server() {
         let breaker = silent(PATIENCE);
-        assert_eq!(breaker.hopes(NOW + PAUSE), Ok(()));
+        assert_eq!(breaker.allows(NOW + PAUSE), Ok(()));
         assert_eq!(breaker.check(NOW + PAUSE), Ok(()));
         assert!(breaker.check(NOW + PAUSE).is_err());
         assert_eq!(breaker.check(NOW + PAUSE * 2), Ok(()));
     }
 
     #[test]
-    fn any_answer_lets_all_calls_through() {
+    fn any_answer_allows_all_calls() {
         let breaker = silent(PATIENCE);
         breaker.answered();
         assert_eq!(breaker.check(NOW), Ok(()));

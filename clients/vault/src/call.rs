@@ -1,4 +1,4 @@
-//! One request, and what its answer means.
+//! One request, and the classification of its answer.
 
 use kernel::redact;
 use reqwest::Method;
@@ -10,10 +10,10 @@ use crate::Error;
 use crate::mount::path;
 use crate::transport::Answer;
 
-/// Vault's messages can be long; an error keeps this much of them.
+/// Vault's messages can be long; an error keeps at most this many bytes.
 const LONGEST_MESSAGE: usize = 2048;
 
-/// A request to be made: what a caller asks, without who asks it. It has no `Debug`: bodies hold
+/// A request without the credentials of its caller. It has no `Debug`, because bodies contain
 /// secrets.
 pub(crate) struct Call {
     /// Names the call in metrics.
@@ -21,7 +21,7 @@ pub(crate) struct Call {
     pub(crate) method: Method,
     pub(crate) path: String,
     pub(crate) body: Option<Value>,
-    /// Texts that must not come back in a message.
+    /// Texts that must not appear in an error message.
     pub(crate) secrets: Vec<String>,
 }
 
@@ -66,24 +66,24 @@ impl Call {
         self
     }
 
-    /// Keeps `secrets` out of messages.
+    /// Redacts `secrets` in error messages.
     pub(crate) fn hiding(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
         self.secrets.extend(secrets);
         self
     }
 
-    /// Whether it changes what Vault holds.
+    /// Whether it changes anything in Vault.
     pub(crate) fn writes(&self) -> bool {
         self.method != Method::GET && self.method.as_str() != "LIST"
     }
 
-    /// How errors name it.
+    /// Its name in errors.
     pub(crate) fn name(&self) -> String {
         format!("{} {}", self.method, self.path)
     }
 
-    /// The answer if it is one; else what is wrong. The only place where a status means anything.
-    pub(crate) fn judged(
+    /// The answer if its status is a success, else the error. Only this function interprets a status.
+    pub(crate) fn classified(
         &self,
         answer: Answer,
         address: &str,
@@ -110,7 +110,7 @@ impl Call {
             503 if message.contains("Vault is sealed") => Error::Sealed {
                 address: address.to_owned(),
             },
-            // A server that was never initialised says so with either.
+            // A server that was never initialised answers with either.
             400 | 503 if message.contains("not initialized") => Error::Uninitialised {
                 address: address.to_owned(),
             },
@@ -123,18 +123,18 @@ impl Call {
         })
     }
 
-    /// Vault's words without our secrets.
+    /// Vault's message without our secrets.
     fn message(&self, answer: &Answer, token: &str) -> String {
-        let told = serde_json::from_slice::<Told>(&answer.body);
-        let text = match told {
-            Ok(told) => {
-                let errors = told.errors.unwrap_or_default();
+        let body = serde_json::from_slice::<ErrorBody>(&answer.body);
+        let text = match body {
+            Ok(body) => {
+                let errors = body.errors.unwrap_or_default();
                 errors.iter().map(|one| tidy(one)).collect::<Vec<_>>()
             }
             Err(_) if answer.body.is_empty() => vec![format!("status {}", answer.status)],
-            // Not Vault's: a load balancer, perhaps. Its pages are long and say little.
+            // Not from Vault, perhaps from a load balancer: its page is long and of little use.
             Err(_) => vec![format!(
-                "status {}, and no JSON: not Vault itself answered",
+                "status {} without JSON: the answer is not from Vault",
                 answer.status
             )],
         };
@@ -144,9 +144,9 @@ impl Call {
     }
 }
 
-/// The errors of an answer.
+/// The body of an error response.
 #[derive(Deserialize)]
-struct Told {
+struct ErrorBody {
     errors: Option<Vec<String>>,
 }
 
@@ -159,10 +159,10 @@ fn tidy(error: &str) -> String {
     parts.join("; ")
 }
 
-/// What Vault said to a write that it took.
+/// The result of a successful write.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Written {
-    /// Its warnings, such as fields it does not know.
+    /// Vault's warnings, for example about unknown fields.
     pub warnings: Vec<String>,
 }
 
@@ -173,8 +173,8 @@ struct Warned {
 }
 
 impl Answer {
-    /// What is under `data`.
-    pub(crate) fn data<T: DeserializeOwned>(&self, call: &str) -> Result<T, Error> {
+    /// The value of the field `data`.
+    pub(crate) fn payload<T: DeserializeOwned>(&self, call: &str) -> Result<T, Error> {
         #[derive(Deserialize)]
         struct Enveloped<T> {
             data: T,
@@ -184,12 +184,12 @@ impl Answer {
 
     /// The whole body.
     pub(crate) fn parsed<T: DeserializeOwned>(&self, call: &str) -> Result<T, Error> {
-        // serde's words may quote the body, which may be a secret: line and column will do.
+        // serde's message may quote the body, which may be a secret: give line and column only.
         serde_json::from_slice(&self.body).map_err(|error| Error::Failed {
             call: call.to_owned(),
             status: self.status,
             message: format!(
-                "the answer does not read as Vault's (line {}, column {})",
+                "the answer cannot be parsed (line {}, column {})",
                 error.line(),
                 error.column()
             ),
@@ -204,8 +204,8 @@ impl Answer {
     }
 }
 
-/// The answer to a read, or `None` if the thing does not exist. A missing mount stays an error:
-/// it has words, and a missing thing has none.
+/// The answer to a read, or `None` if the object does not exist. A missing mount stays an error:
+/// Vault gives it a message, which a missing object does not have.
 pub(crate) fn present(answer: Result<Answer, Error>) -> Result<Option<Answer>, Error> {
     match answer {
         Err(Error::NotFound { message, .. }) if message.is_empty() => Ok(None),
@@ -213,7 +213,7 @@ pub(crate) fn present(answer: Result<Answer, Error>) -> Result<Option<Answer>, E
     }
 }
 
-/// Success of a deletion: gone is gone, whoever did it.
+/// The result of a deletion; an object that is already gone is a success.
 pub(crate) fn gone(answer: Result<Answer, Error>) -> Result<(), Error> {
     match answer {
         Err(Error::NotFound { .. }) => Ok(()),
@@ -228,7 +228,7 @@ pub(crate) fn keys(call: &str, answer: Result<Answer, Error>) -> Result<Vec<Stri
         keys: Vec<String>,
     }
     match present(answer)? {
-        Some(answer) => Ok(answer.data::<Keys>(call)?.keys),
+        Some(answer) => Ok(answer.payload::<Keys>(call)?.keys),
         None => Ok(Vec::new()),
     }
 }
@@ -242,7 +242,7 @@ mod tests {
 
     use super::*;
 
-    fn judged(status: u16, body: &str) -> Error {
+    fn classified(status: u16, body: &str) -> Error {
         let call = Call::get("policy_read", &["sys/policies/acl", "x"])
             .unwrap()
             .hiding(["s3cr3t-value".to_owned()]);
@@ -251,7 +251,7 @@ mod tests {
             retry_after: Some(Duration::from_secs(7)),
             body: body.as_bytes().to_vec(),
         };
-        call.judged(answer, "http://vault", "hvs.token")
+        call.classified(answer, "http://vault", "hvs.token")
             .map(|answer| answer.status)
             .unwrap_err()
     }
@@ -273,25 +273,28 @@ mod tests {
     #[case::gateway_503(503, "<html>", Class::Transient)]
     #[case::sealed(503, r#"{"errors":["Vault is sealed"]}"#, Class::Sealed)]
     fn a_status_has_one_class(#[case] status: u16, #[case] body: &str, #[case] class: Class) {
-        let error = judged(status, body);
+        let error = classified(status, body);
         assert_eq!(error.class(), class);
         let is_server_error = class == Class::Transient;
         assert_eq!(error.may_have_happened(), is_server_error, "{error}");
     }
 
     #[test]
-    fn a_message_keeps_vaults_words_and_none_of_our_secrets() {
+    fn an_error_has_vaults_message_without_our_secrets() {
         let body =
             r#"{"errors":["2 errors occurred:\n\t* no s3cr3t-value\n\t* bad hvs.token\n\n"]}"#;
         assert_eq!(
-            judged(400, body).to_string(),
+            classified(400, body).to_string(),
             "GET sys/policies/acl/x: Vault refuses this: no ***; bad ***"
         );
     }
 
     #[test]
-    fn throttling_says_when_to_ask_again() {
-        assert_eq!(judged(429, "").retry_after(), Some(Duration::from_secs(7)));
+    fn throttling_says_when_to_retry() {
+        assert_eq!(
+            classified(429, "").retry_after(),
+            Some(Duration::from_secs(7))
+        );
     }
 
     #[test]
@@ -301,13 +304,13 @@ mod tests {
             retry_after: None,
             body: br#"{"data": "hush-hush"}"#.to_vec(),
         };
-        let error = answer.data::<u32>("GET x").unwrap_err().to_string();
+        let error = answer.payload::<u32>("GET x").unwrap_err().to_string();
         assert!(!error.contains("hush"), "{error}");
     }
 
     #[test]
-    fn a_missing_thing_is_none_and_a_missing_mount_an_error() {
-        let missing = |body| Err(judged(404, body));
+    fn a_missing_object_is_none_and_a_missing_mount_an_error() {
+        let missing = |body| Err(classified(404, body));
         assert!(present(missing(r#"{"errors":[]}"#)).unwrap().is_none());
         assert!(present(missing(r#"{"errors":["no handler for route"]}"#)).is_err());
         assert!(gone(missing(r#"{"errors":["no handler for route"]}"#)).is_ok());

@@ -1,4 +1,4 @@
-//! The client that callers hold.
+//! The client.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,56 +7,56 @@ use kernel::{Guard, SharedClock};
 use parking_lot::RwLock;
 
 use crate::call::Call;
-use crate::connection::{Around, Connection};
+use crate::connection::{Connection, Shared};
 use crate::session::{Fate, Token};
 use crate::transport::Answer;
 use crate::{Config, Error, Observer, SessionView};
 
 /// What a client needs besides its configuration.
 pub struct Parts {
-    /// Real time, whatever the tests do: tokens and rates live in Vault's time.
+    /// Real time, also in tests: tokens and rates follow Vault's time.
     pub clock: SharedClock,
-    /// All asked before each write.
+    /// All are checked before each write.
     pub guards: Vec<Guard>,
-    /// Told of each call.
+    /// Notified of each call.
     pub observer: Arc<dyn Observer>,
 }
 
 /// A connection to Vault. A clone is the same connection: one token, one limit, one breaker.
 ///
-/// A call logs in when there is no token, keeps the token up when it is due, waits for its turn,
-/// and answers. A 403 makes it look whether the token still lives; a dead one is replaced once and
-/// the call repeated once.
+/// A call logs in if there is no token, renews the token if that is due, waits for a permit, and
+/// sends the request. After a 403 it checks whether the token is still valid; an invalid one is
+/// replaced once and the call is repeated once.
 ///
 /// # When not to use it
-/// For two sets of credentials at once, such as a test login beside the one in use: make another.
+/// For two sets of credentials at once, such as a test login beside the one in use: create another.
 #[derive(Clone)]
 pub struct Client {
-    around: Arc<Around>,
+    shared: Arc<Shared>,
     current: Arc<RwLock<Arc<Connection>>>,
-    /// Instead of the configured one.
+    /// Used instead of the configured one.
     namespace: Option<Arc<str>>,
 }
 
 impl Client {
-    /// A client; nothing is asked yet.
+    /// A client; makes no call yet.
     ///
     /// # Errors
-    /// [`Error::Settings`] when address or certificates cannot be used.
+    /// [`Error::Settings`] if the address or the certificates cannot be used.
     pub fn new(config: Config, parts: Parts) -> Result<Self, Error> {
         let Parts {
             clock,
             guards,
             observer,
         } = parts;
-        let around = Arc::new(Around {
+        let shared = Arc::new(Shared {
             clock,
             guards,
             observer,
         });
-        let connection = Connection::new(config, Arc::clone(&around))?;
+        let connection = Connection::new(config, Arc::clone(&shared))?;
         Ok(Self {
-            around,
+            shared,
             current: Arc::new(RwLock::new(Arc::new(connection))),
             namespace: None,
         })
@@ -64,7 +64,7 @@ impl Client {
 
     /// The same connection with calls in the namespace `path`, given from the root.
     ///
-    /// Login and token stay where they are.
+    /// Login and token stay in their own namespace.
     #[must_use]
     pub fn in_namespace(&self, path: &str) -> Self {
         Self {
@@ -73,18 +73,18 @@ impl Client {
         }
     }
 
-    /// Takes a new configuration, for all clones, if its fingerprint differs; says whether it did.
+    /// Uses a new configuration in all clones if its fingerprint differs; returns whether it did.
     ///
-    /// The next call logs in anew. A token of the old login is revoked; if that fails it is logged,
-    /// and the token ends by itself.
+    /// The next call logs in again. A token of the old login is revoked; if that fails, it is logged
+    /// and the token expires.
     pub async fn configure(&self, config: Config) -> Result<bool, Error> {
         if self.connection().fingerprint == config.fingerprint {
             return Ok(false);
         }
-        let fresh = Arc::new(Connection::new(config, Arc::clone(&self.around))?);
+        let fresh = Arc::new(Connection::new(config, Arc::clone(&self.shared))?);
         let old = std::mem::replace(&mut *self.current.write(), fresh);
         if let Err(error) = old.close(Fate::Replaced).await {
-            tracing::warn!(address = old.address(), %error, "the old token was not revoked");
+            tracing::warn!(address = old.address(), %error, "cannot revoke the old token; it expires by itself");
         }
         Ok(true)
     }
@@ -94,21 +94,21 @@ impl Client {
         self.connection().fingerprint.clone()
     }
 
-    /// Logs in if there is no token, renews it if that is due, and tells about it.
+    /// Logs in if there is no token, renews it if that is due, and returns its description.
     pub async fn login(&self) -> Result<SessionView, Error> {
         Ok(self.token().await?.1.view)
     }
 
-    /// What may be told about the token in use; `None` before the first login.
+    /// A description of the token in use; `None` before the first login.
     pub fn session(&self) -> Option<SessionView> {
         self.connection().view()
     }
 
-    /// Ends the client and all its clones, and revokes the token of its login, within 5 s and also
-    /// when the lease is lost. A static token is left alone.
+    /// Ends the client and all its clones, and revokes the token of its login within 5 s, also
+    /// without the lease. A static token is not revoked.
     ///
     /// # Errors
-    /// When the token could not be revoked; it ends by itself.
+    /// If the token could not be revoked; it expires by itself.
     pub async fn end(&self) -> Result<(), Error> {
         self.connection().close(Fate::Ended).await
     }
@@ -119,7 +119,7 @@ impl Client {
         loop {
             let connection = self.connection();
             let since = connection.attempts();
-            // The token comes after the wait: by then the one of before may have been replaced.
+            // Get the token after the wait, because it may have been replaced meanwhile.
             let _slot = connection.enter(call).await?;
             let Some(token) = connection.token(since).await? else {
                 continue;
@@ -138,7 +138,7 @@ impl Client {
         }
     }
 
-    /// One call about the token; a dead one is replaced once.
+    /// One call about the token; an invalid token is replaced once.
     pub(crate) async fn own_call(&self, call: &Call) -> Result<Answer, Error> {
         let mut again = false;
         loop {
@@ -170,7 +170,7 @@ impl Client {
         loop {
             let connection = self.connection();
             let since = connection.attempts();
-            // None: replaced while we waited, and the new one is in place already.
+            // None: the configuration was replaced while we waited; use the new one.
             if let Some(token) = connection.token(since).await? {
                 return Ok((connection, token));
             }
@@ -203,9 +203,9 @@ mod tests {
 
     /// How each call ended, as the client reports it.
     #[derive(Default)]
-    struct Seen(Mutex<Vec<(&'static str, &'static str)>>);
+    struct ReportedCalls(Mutex<Vec<(&'static str, &'static str)>>);
 
-    impl Observer for Seen {
+    impl Observer for ReportedCalls {
         fn called(&self, operation: &'static str, status: &'static str) {
             self.0.lock().push((operation, status));
         }
@@ -213,11 +213,11 @@ mod tests {
         fn logged_in(&self) {}
     }
 
-    /// A client of a Vault that answers by `rules`, logged in with a token that lives for ever.
+    /// A client of a Vault that answers by `rules`, logged in with a token that does not expire.
     async fn client(
         guard: Guard,
         rules: impl IntoIterator<Item = Rule>,
-    ) -> (Client, Arc<Seen>, FaultProxy) {
+    ) -> (Client, Arc<ReportedCalls>, FaultProxy) {
         testkit::install_crypto();
         let nobody = Upstream {
             url: "http://127.0.0.1:9".to_owned(),
@@ -241,7 +241,7 @@ mod tests {
             },
             renewal: Renewal::Renew,
         };
-        let seen = Arc::new(Seen::default());
+        let seen = Arc::new(ReportedCalls::default());
         let parts = Parts {
             clock: Arc::new(RealClock::new()),
             guards: vec![guard],
@@ -257,7 +257,7 @@ mod tests {
     #[case::is_reset(Rule::on(Method::GET, LOOKUP).reset())]
     #[case::fails(Rule::on(Method::GET, LOOKUP).status(StatusCode::BAD_GATEWAY, ""))]
     #[tokio::test]
-    async fn a_denial_stands_though_the_look_up_after_it(#[case] lookup: Rule) {
+    async fn a_denial_is_returned_though_the_lookup_fails(#[case] lookup: Rule) {
         let denied = Rule::on(Method::PUT, POLICY).status(StatusCode::FORBIDDEN, "");
         let (client, _, _vault) = client(Guard::always(), [lookup, denied]).await;
         let error = client.write_policy("p", "").await.unwrap_err();
@@ -290,8 +290,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_call_that_we_refuse_ourselves_is_not_counted() {
-        let (client, seen, vault) = client(Guard::held(), []).await;
+    async fn a_call_that_a_guard_refuses_is_not_counted() {
+        let (client, seen, vault) = client(Guard::closed(), []).await;
         let error = client.write_policy("p", "").await.unwrap_err();
         assert_eq!(error.class(), Class::Deposed);
         assert_eq!(vault.count(Method::PUT, POLICY), 0);

@@ -10,16 +10,16 @@ use tokio::sync::SemaphorePermit;
 use crate::breaker::Breaker;
 use crate::call::Call;
 use crate::limit::Limiter;
-use crate::session::{Fate, Held, Session, SessionView, Token, Upkeep};
+use crate::session::{Fate, Session, SessionState, SessionView, Token, Upkeep};
 use crate::token::{Granted, TokenLookup, lookup_self, renew_self, revoke_self, says_dead};
 use crate::transport::{Answer, Caller, Transport};
 use crate::{Config, Error, Login, Observer, Renewal, Secret, Settings};
 
-/// A revocation is a courtesy: nobody waits longer for it.
+/// No caller waits longer than this for a revocation; an unrevoked token expires by itself.
 const REVOKE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What all configurations of one client share.
-pub(crate) struct Around {
+pub(crate) struct Shared {
     pub(crate) clock: SharedClock,
     pub(crate) guards: Vec<Guard>,
     pub(crate) observer: Arc<dyn Observer>,
@@ -28,7 +28,7 @@ pub(crate) struct Around {
 pub(crate) struct Connection {
     pub(crate) fingerprint: String,
     pub(crate) settings: Settings,
-    around: Arc<Around>,
+    shared: Arc<Shared>,
     login: Login,
     renewal: Renewal,
     transport: Transport,
@@ -38,7 +38,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub(crate) fn new(config: Config, around: Arc<Around>) -> Result<Self, Error> {
+    pub(crate) fn new(config: Config, shared: Arc<Shared>) -> Result<Self, Error> {
         let Config {
             fingerprint,
             settings,
@@ -47,12 +47,12 @@ impl Connection {
         } = config;
         Ok(Self {
             fingerprint,
-            transport: Transport::new(settings.clone(), &around.guards)?,
-            limiter: Limiter::new(settings.limits, around.clock.clone()),
+            transport: Transport::new(settings.clone(), &shared.guards)?,
+            limiter: Limiter::new(settings.limits, shared.clock.clone()),
             breaker: Breaker::default(),
             session: Session::default(),
             settings,
-            around,
+            shared,
             login,
             renewal,
         })
@@ -66,11 +66,11 @@ impl Connection {
         self.transport.address()
     }
 
-    /// Waits for the turn and a slot for `call`.
+    /// Waits for a permit and a slot for `call`.
     pub(crate) async fn enter(&self, call: &Call) -> Result<SemaphorePermit<'_>, Error> {
         let worth = || {
-            let hopes = self.breaker.hopes(self.around.clock.elapsed());
-            hopes.map_err(|reason| self.away(reason))
+            let allows = self.breaker.allows(self.shared.clock.elapsed());
+            allows.map_err(|reason| self.unreachable(reason))
         };
         let closed = |left| Error::Throttled {
             call: call.name(),
@@ -79,7 +79,7 @@ impl Connection {
         self.limiter.enter(worth, closed).await
     }
 
-    /// Makes a call for which there is a slot.
+    /// Sends a call that has a slot.
     pub(crate) async fn made(
         &self,
         call: &Call,
@@ -88,7 +88,7 @@ impl Connection {
     ) -> Result<Answer, Error> {
         self.ready()?;
         let guards = if call.writes() {
-            self.around.guards.as_slice()
+            self.shared.guards.as_slice()
         } else {
             &[]
         };
@@ -101,7 +101,7 @@ impl Connection {
         self.exchanged(call, caller).await
     }
 
-    /// A call about the token itself: neither limited nor guarded, for all others hang on it.
+    /// A call about the token itself: neither limited nor guarded, because all other calls need it.
     async fn own(&self, call: &Call, token: Option<&Secret>) -> Result<Answer, Error> {
         self.ready()?;
         let caller = Caller {
@@ -112,25 +112,25 @@ impl Connection {
         self.exchanged(call, caller).await
     }
 
-    /// A call that is made whatever happened before, without token and namespace. Any status counts
-    /// as an answer; the caller reports what it was.
+    /// A call that the breaker does not stop, without token and namespace. Any status counts as an
+    /// answer; the caller reports the result.
     pub(crate) async fn bare(&self, call: &Call) -> Result<Answer, Error> {
         let sent = self.transport.send(call, Caller::default()).await;
-        self.heard(&sent);
+        self.note_answer(&sent);
         sent
     }
 
-    /// The call itself, with everyone told who counts on its outcome.
+    /// Sends the call and reports its result to limiter, breaker and observer.
     async fn exchanged(&self, call: &Call, caller: Caller<'_>) -> Result<Answer, Error> {
-        let began = self.around.clock.elapsed();
+        let began = self.shared.clock.elapsed();
         let sent = self.transport.send(call, caller).await;
-        let took = self.around.clock.elapsed().saturating_sub(began);
-        self.heard(&sent);
+        let took = self.shared.clock.elapsed().saturating_sub(began);
+        self.note_answer(&sent);
         let token = caller.token.unwrap_or_default();
-        let judged = sent.and_then(|answer| call.judged(answer, self.address(), token));
-        match &judged {
+        let classified = sent.and_then(|answer| call.classified(answer, self.address(), token));
+        match &classified {
             Ok(_) | Err(Error::NotFound { .. }) => {
-                self.limiter.answered(self.around.clock.real(took));
+                self.limiter.answered(self.shared.clock.real(took));
             }
             Err(Error::Throttled { retry_after, .. }) => self.limiter.throttled(*retry_after),
             Err(Error::Failed { status: 500.., .. } | Error::NoAnswer { .. }) => {
@@ -138,44 +138,46 @@ impl Connection {
             }
             Err(_) => {}
         }
-        self.report(call, judged.as_ref().err());
-        judged
+        self.report(call, classified.as_ref().err());
+        classified
     }
 
-    fn heard(&self, sent: &Result<Answer, Error>) {
+    fn note_answer(&self, sent: &Result<Answer, Error>) {
         if matches!(sent, Err(Error::Deposed(_))) {
             return; // nothing was sent
         }
         match sent.as_ref().err().and_then(Error::silence) {
-            Some(reason) => self.breaker.silent(self.around.clock.elapsed(), reason),
+            Some(reason) => self.breaker.silent(self.shared.clock.elapsed(), reason),
             None => self.breaker.answered(),
         }
     }
 
     fn ready(&self) -> Result<(), Error> {
-        let now = self.around.clock.elapsed();
-        self.breaker.check(now).map_err(|reason| self.away(reason))
+        let now = self.shared.clock.elapsed();
+        self.breaker
+            .check(now)
+            .map_err(|reason| self.unreachable(reason))
     }
 
-    fn away(&self, reason: String) -> Error {
+    fn unreachable(&self, reason: String) -> Error {
         Error::Unreachable {
             address: self.address().to_owned(),
             reason,
         }
     }
 
-    /// Counts a call that was made.
+    /// Counts a call that was sent.
     pub(crate) fn report(&self, call: &Call, error: Option<&Error>) {
         let status = match error {
             None => "success",
             Some(Error::Deposed(_)) => return, // nothing was sent
-            // That nothing is there answers a read and a deletion.
+            // For a read or a deletion "not found" is a success.
             Some(Error::NotFound { .. }) if !call.writes() || call.method == Method::DELETE => {
                 "success"
             }
             Some(_) => "failure",
         };
-        self.around.observer.called(call.operation, status);
+        self.shared.observer.called(call.operation, status);
     }
 
     /// How many logins and renewals have ended by now; see [`Connection::token`].
@@ -194,50 +196,50 @@ impl Connection {
         }
     }
 
-    /// The token to call with, after whatever upkeep is due; `None` when this configuration has
-    /// been replaced.
+    /// A valid token, after the renewal or login that is due; `None` if this configuration has been
+    /// replaced.
     ///
-    /// `since` is the count of attempts when the caller came: if a later one has failed, its
-    /// failure is the caller's, too.
+    /// `since` is the count of attempts when the caller arrived. If a later attempt has failed, the
+    /// caller gets its error.
     pub(crate) async fn token(&self, since: u64) -> Result<Option<Token>, Error> {
-        let mut held = self.session.turn().await;
+        let mut state = self.session.lock().await;
         if !self.is_current()? {
             return Ok(None);
         }
-        let now = self.around.clock.elapsed();
-        let token = match held.token.clone() {
+        let now = self.shared.clock.elapsed();
+        let token = match state.token.clone() {
             Some(token) => match token.upkeep(now, self.renewal) {
                 Upkeep::Reuse => return Ok(Some(token)),
                 Upkeep::Renew => Some(token),
                 Upkeep::Login => None,
             },
             None if self.session.attempts() > since
-                && let Some(error) = &held.failed =>
+                && let Some(error) = &state.failed =>
             {
                 return Err(error.clone());
             }
             None => None,
         };
         let outcome = match token {
-            Some(token) => self.renewed_or_new(token, &mut held).await,
-            None => self.logged_in(&mut held).await,
+            Some(token) => self.renewed_or_new(token, &mut state).await,
+            None => self.logged_in(&mut state).await,
         };
-        self.session.ended(&mut held, outcome.clone());
+        self.session.ended(&mut state, outcome.clone());
         let token = outcome?;
-        // Whoever ended the session meanwhile may not have seen this token.
+        // If the session was ended meanwhile, this token has not been revoked yet.
         if self.session.fate() != Fate::Open {
-            self.session.drop_token(&mut held);
+            self.session.drop_token(&mut state);
             self.given_back(&token).await.ok();
         }
         Ok(self.is_current()?.then_some(token))
     }
 
-    async fn renewed_or_new(&self, token: Token, held: &mut Held) -> Result<Token, Error> {
+    async fn renewed_or_new(&self, token: Token, state: &mut SessionState) -> Result<Token, Error> {
         match self.renewed(token.clone()).await {
             Ok(renewed) if token.is_static || !renewed.is_short(renewed.at) => Ok(renewed),
-            // It lives on, but not for long: at the end of its longest life.
-            Ok(_) => self.logged_in(held).await,
-            Err(_) if !token.is_static => self.logged_in(held).await,
+            // The renewal gave little time: the token is near its maximum TTL.
+            Ok(_) => self.logged_in(state).await,
+            Err(_) if !token.is_static => self.logged_in(state).await,
             Err(error) if error.class().heals_by_itself() => Err(error),
             Err(_) => {
                 let mut token = token;
@@ -248,19 +250,19 @@ impl Connection {
     }
 
     async fn renewed(&self, token: Token) -> Result<Token, Error> {
-        let (at, now) = (self.around.clock.elapsed(), self.around.clock.now());
+        let (at, now) = (self.shared.clock.elapsed(), self.shared.clock.now());
         let call = renew_self()?;
         let answer = self.own(&call, Some(&token.secret)).await?;
         let granted = Granted::from_auth(&call.name(), &answer)?;
         Ok(token.renewed(&granted, at, now))
     }
 
-    async fn logged_in(&self, held: &mut Held) -> Result<Token, Error> {
+    async fn logged_in(&self, state: &mut SessionState) -> Result<Token, Error> {
         match &self.login {
             Login::Token { token } => {
                 let secret = token.fetch(&self.login).await?;
                 let secret = Secret::new(secret.expose().trim().to_owned());
-                self.known(secret, held).await
+                self.static_token(secret, state).await
             }
             Login::AppRole { mount, .. }
             | Login::Kubernetes { mount, .. }
@@ -269,34 +271,34 @@ impl Connection {
             | Login::GcpIam { mount, .. }
             | Login::Gce { mount, .. } => {
                 let token = match self.log_in(mount.as_str()).await {
-                    // A lost answer: the token it held is lost, and ends by itself.
+                    // The answer is lost, and the token in it expires by itself.
                     Err(Error::NoAnswer { .. }) => self.log_in(mount.as_str()).await?,
                     outcome => outcome?,
                 };
-                self.around.observer.logged_in();
+                self.shared.observer.logged_in();
                 Ok(token)
             }
         }
     }
 
-    /// A static token is looked up to learn its life.
-    async fn known(&self, secret: Secret, held: &mut Held) -> Result<Token, Error> {
+    /// A static token, with the TTL that Vault returns for it.
+    async fn static_token(&self, secret: Secret, state: &mut SessionState) -> Result<Token, Error> {
         let refused = || Error::AuthFailed {
             login: self.login.name(),
-            message: "Vault does not know it, or not any more".to_owned(),
+            message: "Vault does not know it, or no longer".to_owned(),
         };
-        if held.dead.as_ref() == Some(&secret) {
+        if state.dead.as_ref() == Some(&secret) {
             return Err(refused());
         }
-        let (at, now) = (self.around.clock.elapsed(), self.around.clock.now());
+        let (at, now) = (self.shared.clock.elapsed(), self.shared.clock.now());
         let call = lookup_self()?;
         let lookup = match self.own(&call, Some(&secret)).await {
-            Ok(answer) => answer.data::<TokenLookup>(&call.name())?,
+            Ok(answer) => answer.payload::<TokenLookup>(&call.name())?,
             Err(error) if says_dead(&error) => {
-                held.dead = Some(secret);
+                state.dead = Some(secret);
                 return Err(refused());
             }
-            // It lives, but without the policy `default` it may not ask about itself.
+            // The token is valid, but without the policy `default` it may not look itself up.
             Err(Error::Denied { .. }) => TokenLookup {
                 accessor: String::new(),
                 ttl: 0,
@@ -315,9 +317,9 @@ impl Connection {
     }
 
     async fn log_in(&self, mount: &str) -> Result<Token, Error> {
-        let (at, now) = (self.around.clock.elapsed(), self.around.clock.now());
+        let (at, now) = (self.shared.clock.elapsed(), self.shared.clock.now());
         let proof = self.login.proof(now).await?;
-        let proof = proof.expect("only a static token has nothing to prove");
+        let proof = proof.expect("only a static token needs no login");
         let call = Call::post("login", &["auth", mount, "login"])?
             .body(proof.body)
             .hiding(proof.secrets);
@@ -334,8 +336,8 @@ impl Connection {
         Ok(Token::new(granted, self.login.method(), at, now))
     }
 
-    /// Whether Vault has forgotten `token`, which it just refused. A look-up that fails tells nothing
-    /// of the token: the refusal stands.
+    /// Whether `token`, which Vault just refused, is no longer valid. If the lookup fails, this is
+    /// unknown, and the refusal is returned to the caller.
     pub(crate) async fn is_dead(&self, token: &Token) -> bool {
         let Ok(lookup) = lookup_self() else {
             return false;
@@ -343,19 +345,19 @@ impl Connection {
         match self.own(&lookup, Some(&token.secret)).await {
             Ok(_) => false,
             Err(error) if says_dead(&error) => true,
-            Err(Error::Denied { .. }) => token.is_over(self.around.clock.elapsed()),
+            Err(Error::Denied { .. }) => token.is_over(self.shared.clock.elapsed()),
             Err(_) => false,
         }
     }
 
-    /// Drops `token`, found dead, unless another has taken its place already.
+    /// Drops the invalid `token`, unless another one has replaced it already.
     pub(crate) async fn forget(&self, token: &Token) {
-        let mut held = self.session.turn().await;
-        let same = |held: &Token| held.secret == token.secret;
-        if held.token.as_ref().is_some_and(same) {
-            self.session.drop_token(&mut held);
+        let mut state = self.session.lock().await;
+        let same = |current: &Token| current.secret == token.secret;
+        if state.token.as_ref().is_some_and(same) {
+            self.session.drop_token(&mut state);
             if token.is_static {
-                held.dead = Some(token.secret.clone());
+                state.dead = Some(token.secret.clone());
             }
         }
     }
@@ -367,37 +369,37 @@ impl Connection {
 
     /// Renews the token in use, due or not.
     pub(crate) async fn renew_now(&self) -> Result<(), Error> {
-        let mut held = self.session.turn().await;
-        let Some(token) = held.token.clone() else {
-            return Ok(()); // whoever calls next gets a fresh one
+        let mut state = self.session.lock().await;
+        let Some(token) = state.token.clone() else {
+            return Ok(()); // the next call gets a new one
         };
         let renewed = self.renewed(token).await?;
-        self.session.hold(&mut held, renewed);
+        self.session.store_token(&mut state, renewed);
         Ok(())
     }
 
-    /// Revokes the token in use, whosever it is.
+    /// Revokes the token in use, also a static one.
     pub(crate) async fn revoke_now(&self) -> Result<(), Error> {
-        let mut held = self.session.turn().await;
-        let Some(token) = held.token.clone() else {
+        let mut state = self.session.lock().await;
+        let Some(token) = state.token.clone() else {
             return Ok(());
         };
         self.own(&revoke_self()?, Some(&token.secret)).await?;
-        self.session.drop_token(&mut held);
+        self.session.drop_token(&mut state);
         if token.is_static {
-            held.dead = Some(token.secret);
+            state.dead = Some(token.secret);
         }
         Ok(())
     }
 
-    /// Ends the session: takes no new token, and revokes a login's within a few seconds. A login
-    /// that is under way for longer gives its token back itself.
+    /// Ends the session: it gets no new token, and the token of a login is revoked within
+    /// [`REVOKE_TIMEOUT`]. A login that takes longer revokes its token itself.
     pub(crate) async fn close(&self, fate: Fate) -> Result<(), Error> {
-        self.session.doom(fate);
+        self.session.set_fate(fate);
         let closed = async {
             let token = {
-                let mut held = self.session.turn().await;
-                self.session.drop_token(&mut held)
+                let mut state = self.session.lock().await;
+                self.session.drop_token(&mut state)
             };
             match token {
                 Some(token) => self.given_back(&token).await,
@@ -414,8 +416,8 @@ impl Connection {
         })
     }
 
-    /// Revokes a login's token. A static one is not ours; a batch token, which has no accessor,
-    /// cannot be revoked.
+    /// Revokes the token of a login. A static token is not ours; a batch token, which has no
+    /// accessor, cannot be revoked.
     async fn given_back(&self, token: &Token) -> Result<(), Error> {
         if token.is_static || token.view.accessor.is_empty() {
             return Ok(());

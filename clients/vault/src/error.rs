@@ -1,4 +1,4 @@
-//! What can go wrong, and what it means to us.
+//! Errors of calls, and their classification.
 
 use std::time::Duration;
 
@@ -6,31 +6,31 @@ use kernel::{Class, Deposed};
 
 use crate::login::SourceError;
 
-/// Why Vault did not do what was asked. Texts are redacted before they get here.
+/// Why a call failed. Messages are redacted before they get here.
 ///
-/// It can be cloned: everyone who waited for a login gets its error.
+/// It can be cloned: all callers that wait for a login get its error.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Error {
-    /// The name was not found, nothing listens there, or TLS failed. Nothing was asked.
+    /// The name was not found, nothing listens there, or TLS failed. Nothing was sent.
     #[error("Vault at {address} cannot be reached: {reason}")]
     Unreachable {
         /// Vault's address.
         address: String,
-        /// What the system says.
+        /// The error of the operating system or of TLS.
         reason: String,
     },
-    /// The call was sent and no answer came: it may have had its effect. Look before repeating it.
+    /// The call was sent and no answer came: it may have had its effect. Read before repeating it.
     #[error("{call}: no answer from Vault at {address}: {reason}")]
     NoAnswer {
         /// Method and path.
         call: String,
         /// Vault's address.
         address: String,
-        /// What the system says.
+        /// The error of the operating system, or the time-out.
         reason: String,
     },
     /// Vault is sealed.
-    #[error("Vault at {address} is sealed; unseal it, and what waits goes on by itself")]
+    #[error("Vault at {address} is sealed; unseal it, and waiting objects continue by themselves")]
     Sealed {
         /// Vault's address.
         address: String,
@@ -41,15 +41,15 @@ pub enum Error {
         /// Vault's address.
         address: String,
     },
-    /// The token is good, but not for this.
-    #[error("{call}: Vault refuses this{}; a policy of our token must allow it", told(.message))]
+    /// The token is valid, but its policies do not allow this.
+    #[error("{call}: Vault refuses this{}; a policy of our token must allow it", detail(.message))]
     Denied {
         /// Method and path.
         call: String,
         /// Vault's words.
         message: String,
     },
-    /// Who we say we are is not accepted.
+    /// Vault does not accept the login.
     #[error("{login} was refused: {message}; check the role, its bindings and the credentials")]
     AuthFailed {
         /// Which login, or the static token.
@@ -57,32 +57,32 @@ pub enum Error {
         /// Vault's words.
         message: String,
     },
-    /// What we would log in with could not be had; the source's own error is inside.
+    /// The credentials for the login could not be fetched; the source's own error is inside.
     #[error("{login}: no credentials: {source}")]
     Credentials {
         /// Which login.
         login: String,
-        /// Whatever the [`Source`](crate::Source) said, to be downcast by who made it.
+        /// The error of the [`Source`](crate::Source); its author can downcast it.
         source: SourceError,
     },
     /// There is nothing at this path.
-    #[error("{call}: not found{}", told(.message))]
+    #[error("{call}: not found{}", detail(.message))]
     NotFound {
         /// Method and path.
         call: String,
-        /// Vault's words; empty when the thing, and not its mount, is missing.
+        /// Vault's message; empty if the object, and not its mount, is missing.
         message: String,
     },
-    /// Something is mounted at this path already. Find out whose it is before going on.
-    #[error("{call}: the path is taken{}", told(.message))]
+    /// Something is mounted at this path already. Check its owner before going on.
+    #[error("{call}: the path is taken{}", detail(.message))]
     AlreadyExists {
         /// Method and path.
         call: String,
         /// Vault's words.
         message: String,
     },
-    /// A server that is behind was asked. Try again.
-    #[error("{call}: this Vault server is behind the others{}; it is tried again", told(.message))]
+    /// The server is behind the others. Try again.
+    #[error("{call}: this Vault server is behind the others{}; it is tried again", detail(.message))]
     Stale {
         /// Method and path.
         call: String,
@@ -90,15 +90,15 @@ pub enum Error {
         message: String,
     },
     /// Too many calls.
-    #[error("{call}: Vault is asked too often; we go on more slowly")]
+    #[error("{call}: Vault limits the rate of calls; calls are now made at a lower rate")]
     Throttled {
         /// Method and path.
         call: String,
-        /// When to ask again, if Vault said so.
+        /// When to retry, if Vault sent that.
         retry_after: Option<Duration>,
     },
     /// The secret has another version than the write expected. Nothing was written.
-    #[error("{call}: another version was written meanwhile{}", told(.message))]
+    #[error("{call}: another version was written meanwhile{}", detail(.message))]
     CheckAndSet {
         /// Method and path.
         call: String,
@@ -113,7 +113,7 @@ pub enum Error {
         /// Vault's words.
         message: String,
     },
-    /// Vault failed in a way that passes.
+    /// Vault failed with a transient error.
     #[error("{call}: Vault answered {status}: {message}")]
     Failed {
         /// Method and path.
@@ -123,34 +123,34 @@ pub enum Error {
         /// Vault's words.
         message: String,
     },
-    /// Vault sent us elsewhere in a way we do not follow.
+    /// Vault sent a redirect that we do not follow.
     #[error("{call}: {reason}; give the address that answers itself")]
     Redirect {
         /// Method and path.
         call: String,
-        /// What was wrong with it.
+        /// Why it is not followed.
         reason: String,
     },
-    /// The connection cannot be made as it is described.
+    /// The settings of the connection are not valid.
     #[error("the connection to {address} is not usable: {wrong}")]
     Settings {
         /// Vault's address as given.
         address: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and how to correct it.
         wrong: String,
     },
-    /// We may not write any more.
+    /// We are no longer the leader and may not write.
     #[error(transparent)]
     Deposed(#[from] Deposed),
     /// The client was ended.
-    #[error("the connection to {address} was ended; nothing more is asked over it")]
+    #[error("the connection to {address} was ended; it makes no more calls")]
     Ended {
         /// Vault's address.
         address: String,
     },
 }
 
-fn told(message: &str) -> String {
+fn detail(message: &str) -> String {
     if message.is_empty() {
         return String::new();
     }
@@ -158,11 +158,11 @@ fn told(message: &str) -> String {
 }
 
 impl Error {
-    /// What it means to the caller.
+    /// Its class.
     pub fn class(&self) -> Class {
         match self {
             Self::Unreachable { .. } => Class::Unreachable,
-            // An effect is possible; the contract counts resets and time-outs as passing.
+            // An effect is possible; the contract counts resets and time-outs as transient.
             Self::NoAnswer { .. } | Self::Failed { .. } => Class::Transient,
             Self::Sealed { .. } | Self::Uninitialised { .. } => Class::Sealed,
             Self::Denied { .. } | Self::AuthFailed { .. } | Self::Credentials { .. } => {
@@ -178,7 +178,7 @@ impl Error {
         }
     }
 
-    /// When Vault wants to be asked again, if it said so.
+    /// When to retry, if Vault sent that.
     pub fn retry_after(&self) -> Option<Duration> {
         match self {
             Self::Throttled { retry_after, .. } => *retry_after,
@@ -186,10 +186,10 @@ impl Error {
         }
     }
 
-    /// Whether a write may have had its effect all the same: read before repeating it.
+    /// Whether a write may have had its effect although it failed: read before repeating it.
     pub fn may_have_happened(&self) -> bool {
         match self {
-            // A server error, or an answer that cannot be read, does not tell how far Vault came.
+            // A server error, or an unreadable answer, does not show how far the write got.
             Self::NoAnswer { .. } | Self::Failed { .. } => true,
             Self::Unreachable { .. }
             | Self::Sealed { .. }
@@ -210,7 +210,7 @@ impl Error {
         }
     }
 
-    /// Why nobody answered, if that is what it is: the next caller would wait in vain, too.
+    /// Why no answer came, if none did: the next call would get none either.
     pub(crate) fn silence(&self) -> Option<&str> {
         match self {
             Self::Unreachable { reason, .. } | Self::NoAnswer { reason, .. } => Some(reason),
@@ -219,7 +219,7 @@ impl Error {
     }
 }
 
-/// A namespace was asked for on a server that has none: it would ignore the name and use the root.
+/// The server has no namespaces: it would ignore the requested one and use the root.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "Vault {version} has no namespaces and would use the root instead of {namespace:?}; \
@@ -240,7 +240,7 @@ mod tests {
         "x".to_owned()
     }
 
-    // What an answered call means is tested where statuses are read.
+    // The classification of answers is tested in `call`.
     #[rstest]
     #[case::sent_and_not_answered(Error::NoAnswer { call: text(), address: text(), reason: text() }, true)]
     #[case::not_connected(Error::Unreachable { address: text(), reason: text() }, false)]

@@ -1,4 +1,4 @@
-//! Whether Vault can be used, asked without a token and without a namespace.
+//! Whether Vault can be used; read without a token and without a namespace.
 
 use serde::Deserialize;
 
@@ -6,34 +6,34 @@ use crate::call::Call;
 use crate::transport::Answer;
 use crate::{Client, Error, NoNamespaces};
 
-/// OpenBao has had namespaces since then, and no field that says so.
+/// The first version of OpenBao with namespaces. Its answer has no field for that.
 const OPENBAO_NAMESPACES: (u64, u64) = (2, 3);
 
-/// What a server says of itself.
+/// The state of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Health {
-    /// What it can do now.
+    /// Which calls it can serve now.
     pub state: ServerState,
-    /// Its version; empty when it does not tell.
+    /// Its version; empty if the answer has none.
     pub version: String,
-    /// Whether it is Vault Enterprise; older servers and OpenBao do not tell.
+    /// Whether it is Vault Enterprise; older servers and OpenBao do not send this.
     pub enterprise: Option<bool>,
-    /// The cluster it belongs to, by whatever address it was reached; a sealed one does not tell.
+    /// The cluster it belongs to, the same through every address; a sealed server does not send it.
     pub cluster_id: Option<String>,
 }
 
-/// What a server can do now.
+/// Which calls a server can serve now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerState {
-    /// 200: everything.
+    /// 200: all calls.
     Active,
-    /// 429: it passes calls on to the active server.
+    /// 429: it forwards calls to the active server.
     Standby,
-    /// 473: it reads itself and passes writes on.
+    /// 473: it serves reads and forwards writes.
     PerformanceStandby,
-    /// 472: it waits for a disaster and serves nobody.
+    /// 472: a disaster recovery secondary, which serves no calls.
     DisasterRecoverySecondary,
-    /// 474: it should pass calls on and cannot reach the active server.
+    /// 474: a standby that cannot reach the active server.
     StandbyCutOff,
     /// 530: it was removed from its cluster.
     Removed,
@@ -87,7 +87,7 @@ impl Health {
     /// Whether calls may be made in `namespace`.
     ///
     /// # Errors
-    /// When the server has no namespaces: it ignores the header, and would use the root.
+    /// If the server has no namespaces: it ignores the header and would use the root.
     pub fn takes_namespace(&self, namespace: &str) -> Result<(), NoNamespaces> {
         let has_them = self
             .enterprise
@@ -112,8 +112,8 @@ impl Health {
 
 /// The body is the same with every status.
 #[derive(Deserialize)]
-struct Told {
-    /// Tells Vault's own words from those of a load balancer with the same status.
+struct HealthBody {
+    /// Distinguishes Vault's answer from a load balancer's with the same status.
     #[serde(rename = "initialized")]
     _initialized: bool,
     #[serde(default)]
@@ -123,32 +123,32 @@ struct Told {
 }
 
 fn read(call: &Call, answer: Answer, address: &str) -> Result<Health, Error> {
-    let told = serde_json::from_slice::<Told>(&answer.body);
-    let (Some(state), Ok(told)) = (ServerState::of(answer.status), told) else {
+    let body = serde_json::from_slice::<HealthBody>(&answer.body);
+    let (Some(state), Ok(body)) = (ServerState::of(answer.status), body) else {
         let status = answer.status;
-        return Err(match call.judged(answer, address, "") {
+        return Err(match call.classified(answer, address, "") {
             Err(error) => error,
             Ok(_) => Error::Failed {
                 call: call.name(),
                 status,
-                message: "the answer is not Vault's; check the address".to_owned(),
+                message: "the answer is not from Vault; check the address".to_owned(),
             },
         });
     };
     Ok(Health {
         state,
-        version: told.version,
-        enterprise: told.enterprise,
-        cluster_id: told.cluster_id,
+        version: body.version,
+        enterprise: body.enterprise,
+        cluster_id: body.cluster_id,
     })
 }
 
 impl Client {
-    /// What the server says of itself. Made however the calls before it ended, and past the limits;
-    /// its answer lets other calls through again.
+    /// The state of the server. The call is sent whatever the breaker and the limits say, and its
+    /// answer allows other calls again.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] when no answer comes, be it a refusal, a reset or a time-out.
+    /// [`Error::Unreachable`] if no answer comes: a refused connection, a reset or a time-out.
     pub async fn health(&self) -> Result<Health, Error> {
         let connection = self.connection();
         let call = Call::get("health", &["sys/health"])?;
@@ -171,7 +171,7 @@ mod tests {
 
     use super::*;
 
-    fn told(status: u16, body: &str) -> Result<Health, Error> {
+    fn health(status: u16, body: &str) -> Result<Health, Error> {
         let answer = Answer {
             status,
             retry_after: None,
@@ -196,7 +196,7 @@ mod tests {
     #[case::uninitialised(501, Some(Class::Sealed))]
     #[case::sealed(503, Some(Class::Sealed))]
     fn every_status_of_health_has_a_meaning(#[case] status: u16, #[case] class: Option<Class>) {
-        let usable = told(status, BODY).unwrap().usable("http://vault");
+        let usable = health(status, BODY).unwrap().usable("http://vault");
         assert_eq!(usable.err().map(|error| error.class()), class);
     }
 
@@ -204,12 +204,12 @@ mod tests {
     #[case::too_many(429, "slow down", Class::Throttled)]
     #[case::gateway(503, "<html>no backend</html>", Class::Transient)]
     #[case::web_page(200, "<html>hello</html>", Class::Transient)]
-    fn what_is_not_vaults_answer_is_no_health(
+    fn an_answer_not_from_vault_is_an_error(
         #[case] status: u16,
         #[case] body: &str,
         #[case] class: Class,
     ) {
-        assert_eq!(told(status, body).unwrap_err().class(), class);
+        assert_eq!(health(status, body).unwrap_err().class(), class);
     }
 
     #[rstest] //                           version       enterprise  takes

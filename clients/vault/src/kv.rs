@@ -26,15 +26,15 @@ impl SecretEngine {
     }
 }
 
-/// What is known of a secret besides its values.
+/// The metadata of a secret.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct KvMetadata {
     /// The newest version; 0 when only metadata was written.
     pub current_version: u64,
-    /// What was noted about it.
+    /// Its custom metadata.
     #[serde(default, deserialize_with = "or_empty")]
     pub custom_metadata: BTreeMap<String, String>,
-    /// All versions that are kept.
+    /// All versions that Vault keeps.
     #[serde(default)]
     pub versions: BTreeMap<u64, KvVersion>,
 }
@@ -45,13 +45,14 @@ pub struct KvVersion {
     /// When it was deleted, or will be.
     #[serde(default, deserialize_with = "or_never")]
     pub deletion_time: Option<Timestamp>,
-    /// Whether its values are gone for good.
+    /// Whether its values are permanently deleted.
     #[serde(default)]
     pub destroyed: bool,
 }
 
 impl KvMetadata {
-    /// Whether the newest version can be read at `now`: it exists, undeleted and undestroyed.
+    /// Whether the newest version can be read at `now`: it exists and is neither deleted nor
+    /// destroyed.
     pub fn has_current(&self, now: Timestamp) -> bool {
         let current = self.versions.get(&self.current_version);
         current.is_some_and(|version| {
@@ -60,7 +61,7 @@ impl KvMetadata {
     }
 }
 
-/// The values of a secret, and the version they are.
+/// The values of a secret, and their version.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SecretValues {
     /// The version read.
@@ -73,24 +74,24 @@ impl Client {
     /// What is mounted at `mount`.
     ///
     /// # Errors
-    /// [`Error::Denied`] also when nothing is mounted there: Vault does not tell which.
+    /// [`Error::Denied`] also if nothing is mounted there: Vault does not distinguish the two.
     pub async fn secret_engine(&self, mount: &str) -> Result<SecretEngine, Error> {
         #[derive(Deserialize)]
-        struct Told {
+        struct MountBody {
             #[serde(rename = "type")]
             kind: String,
             options: Option<BTreeMap<String, String>>,
         }
         let call = Call::get("mount_read", &["sys/internal/ui/mounts", mount])?;
-        let told: Told = self.call(&call).await?.data(&call.name())?;
-        let version = told.options.unwrap_or_default().remove("version");
+        let body: MountBody = self.call(&call).await?.payload(&call.name())?;
+        let version = body.options.unwrap_or_default().remove("version");
         Ok(SecretEngine {
-            kind: told.kind,
+            kind: body.kind,
             version: version.and_then(|version| version.parse().ok()),
         })
     }
 
-    /// What is known of the secret at `path`, or `None` if there never was one.
+    /// The metadata of the secret at `path`, or `None` if there never was one.
     pub async fn read_metadata(
         &self,
         mount: &str,
@@ -98,12 +99,12 @@ impl Client {
     ) -> Result<Option<KvMetadata>, Error> {
         let call = Call::get("kv_metadata_read", &[mount, "metadata", path])?;
         match present(self.call(&call).await)? {
-            Some(answer) => answer.data(&call.name()).map(Some),
+            Some(answer) => answer.payload(&call.name()).map(Some),
             None => Ok(None),
         }
     }
 
-    /// Notes these keys about a secret; others stay.
+    /// Sets these keys in the custom metadata of a secret; other keys stay.
     pub async fn patch_metadata(
         &self,
         mount: &str,
@@ -115,7 +116,7 @@ impl Client {
         self.call(&call).await.map(drop)
     }
 
-    /// Removes a secret with all its versions; one that is gone already is fine.
+    /// Deletes a secret with all its versions; succeeds if it is already gone.
     pub async fn delete_metadata(&self, mount: &str, path: &str) -> Result<(), Error> {
         let call = Call::delete("kv_metadata_delete", &[mount, "metadata", path])?;
         gone(self.call(&call).await)
@@ -128,7 +129,7 @@ impl Client {
         path: &str,
     ) -> Result<Option<SecretValues>, Error> {
         #[derive(Deserialize)]
-        struct Told {
+        struct SecretBody {
             data: Redacted<Map<String, Value>>,
             metadata: Versioned,
         }
@@ -136,18 +137,18 @@ impl Client {
         let Some(answer) = present(self.call(&call).await)? else {
             return Ok(None);
         };
-        let told: Told = answer.data(&call.name())?;
+        let body: SecretBody = answer.payload(&call.name())?;
         Ok(Some(SecretValues {
-            version: told.metadata.version,
-            values: told.data,
+            version: body.metadata.version,
+            values: body.data,
         }))
     }
 
-    /// Writes values as the version after `cas`, and answers which that is. 0: only if there never
-    /// was one.
+    /// Writes values as the version after `cas`; returns the new version. 0: only if there never was
+    /// a version.
     ///
     /// # Errors
-    /// [`Error::CheckAndSet`] when another version is the newest; nothing was written.
+    /// [`Error::CheckAndSet`] if another version is the newest; nothing was written.
     pub async fn write_secret(
         &self,
         mount: &str,
@@ -160,7 +161,7 @@ impl Client {
             .body(json!({ "data": values, "options": { "cas": cas } }))
             .hiding(texts(values));
         let answer = self.call(&call).await?;
-        Ok(answer.data::<Versioned>(&call.name())?.version)
+        Ok(answer.payload::<Versioned>(&call.name())?.version)
     }
 }
 
@@ -184,12 +185,12 @@ fn texts(values: &Map<String, Value>) -> Vec<String> {
     found
 }
 
-/// Vault says null for none.
+/// Vault sends null for an empty map.
 fn or_empty<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, String>, D::Error> {
     Option::deserialize(from).map(Option::unwrap_or_default)
 }
 
-/// Vault says an empty text for never.
+/// Vault sends an empty text for never.
 fn or_never<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Timestamp>, D::Error> {
     let text = String::deserialize(from)?;
     if text.is_empty() {
@@ -212,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_is_there_until_it_is_deleted_or_destroyed() {
+    fn a_version_is_current_until_it_is_deleted_or_destroyed() {
         let now = "2026-01-02T00:00:00Z".parse().unwrap();
         assert!(metadata("", false).has_current(now));
         assert!(metadata("2026-01-03T00:00:00Z", false).has_current(now));

@@ -6,15 +6,15 @@
 //!   └─ health · policies · auth mounts · roles · KV · the token itself
 //! ```
 //! # Promises
-//! - One login is in flight at a time, and its outcome serves everyone who waits for it.
+//! - One login is in flight at a time; all callers that wait for it share its result.
 //! - Nothing is written while one of the [guards](kernel::Guard) is closed.
-//! - A request ends within its time-out; a server that does not answer costs later callers nothing.
+//! - A request ends within its time-out. While a server does not answer, later calls fail at once.
 //! - `VAULT_*` variables and proxies of the environment are ignored.
-//! - Every error has a [class](Error::class), given here and nowhere else, and holds no secret.
+//! - Every error has a [class](Error::class) and contains no secret. Only this crate classifies
+//!   Vault's errors.
 //!
 //! # When not to use it
-//! For anything about Kubernetes: where a JWT or a Secret comes from is the caller's business, who
-//! hands it over as a [`Source`].
+//! For anything about Kubernetes: the caller provides JWTs and Secrets through a [`Source`].
 
 mod auth_mounts;
 mod breaker;

@@ -1,9 +1,9 @@
-//! How fast and how much at once: a token bucket that slows down when Vault complains.
+//! Rate and concurrency of calls: a token bucket whose rate falls when Vault throttles or fails.
 //!
-//! | requests a second | rate |
+//! | requests per second | rate |
 //! |---|---|
-//! | set | that; a 429 halves it, good answers restore it |
-//! | unset | from 100 up to 2,000 while answers are good; a 429, a 5xx, a lost answer or growing latency halves it |
+//! | set | that; a 429 halves it, successful answers restore it |
+//! | unset | from 100 up to 2,000 while answers succeed; a 429, a 5xx, a lost answer or growing latency halves it |
 
 mod latency;
 
@@ -12,26 +12,27 @@ use std::time::Duration;
 
 use kernel::SharedClock;
 use parking_lot::Mutex;
-use tokio::sync::{Mutex as Turn, Semaphore, SemaphorePermit};
+use tokio::sync::{Mutex as AsyncMutex, Semaphore, SemaphorePermit};
 
 use crate::Limits;
 use latency::Latency;
 
-/// Of a set rate, a good answer gives back this share: a hundred of them undo a halving twice over.
+/// A successful answer restores this share of a configured rate: 50 of them undo a halving.
 const RECOVERY: f64 = 0.01;
-/// Of a set rate, this share stays however much Vault complains.
+/// A configured rate never falls below this share of it.
 const FLOOR: f64 = 0.01;
-/// Bounds of a rate that nobody set: at the beginning, at most, and at least.
+/// Bounds of a rate that is not configured: at the beginning, at most, and at least.
 const FIRST: f64 = 100.0;
 const MOST: f64 = 2_000.0;
 const LEAST: f64 = 10.0;
-/// A good answer adds so many calls a second to a rate that nobody set, until Vault first complains.
+/// A successful answer adds this many calls per second to a rate that is not configured, until the
+/// first halving.
 const GROWTH: f64 = 4.0;
-/// The same after a complaint.
+/// The same after the first halving.
 const CAREFUL_GROWTH: f64 = 1.0;
-/// The rate is halved once in this time: later complaints are about calls made before that.
+/// The rate is halved at most once in this time: later failures are of calls made before that.
 const SETTLING: Duration = Duration::from_secs(1);
-/// When no call has got a slot for this long, Vault is not answering: callers stop queueing.
+/// If no call got a slot for this long, Vault does not answer: callers stop queueing.
 const STALLED: Duration = Duration::from_secs(2);
 
 /// Rate and slots of one connection.
@@ -39,8 +40,8 @@ const STALLED: Duration = Duration::from_secs(2);
 pub(crate) struct Limiter {
     clock: SharedClock,
     bucket: Mutex<Bucket>,
-    /// Held by the one who waits for the bucket; the others queue behind, first come first served.
-    turn: Turn<()>,
+    /// Locked by the caller that waits for a token; the others wait for the lock, first in first out.
+    order: AsyncMutex<()>,
     slots: Semaphore,
     /// How many calls have got a slot.
     entered: AtomicU64,
@@ -53,7 +54,7 @@ impl Limiter {
         let now = clock.elapsed();
         Self {
             bucket: Mutex::new(Bucket::new(limits, now)),
-            turn: Turn::new(()),
+            order: AsyncMutex::new(()),
             slots: Semaphore::new(limits.max_in_flight.max(1) as usize),
             entered: AtomicU64::new(0),
             stalled: STALLED,
@@ -61,23 +62,23 @@ impl Limiter {
         }
     }
 
-    /// Waits for a turn and a slot. Dropping the wait costs nothing.
+    /// Waits for a token and a slot. Dropping the future costs none.
     ///
     /// # Errors
-    /// What `worth` says when the turn comes: nobody stays in a queue that leads nowhere. While
-    /// Vault has told us to stay away, `closed` of the time left: that is for the caller to wait
-    /// out. The same when all slots belong to calls that Vault does not answer.
+    /// The error of `worth`, which is checked before each wait, so that callers do not queue in vain.
+    /// Until the time of a `Retry-After`, `closed` of the remaining time, for which the caller should
+    /// wait. The same if all slots belong to calls that Vault does not answer.
     pub(crate) async fn enter<E>(
         &self,
         worth: impl Fn() -> Result<(), E>,
         closed: impl Fn(Duration) -> E,
     ) -> Result<SemaphorePermit<'_>, E> {
         {
-            let _turn = self.turn.lock().await;
+            let _order = self.order.lock().await;
             loop {
                 worth()?;
-                let taken = self.bucket.lock().take(self.clock.elapsed());
-                match taken.map_err(&closed)? {
+                let wait = self.bucket.lock().take(self.clock.elapsed());
+                match wait.map_err(&closed)? {
                     None => break,
                     Some(wait) => tokio::time::sleep(self.clock.real(wait)).await,
                 }
@@ -100,33 +101,33 @@ impl Limiter {
         }
     }
 
-    /// Vault answered a call well, after this long in real time.
+    /// Vault answered a call successfully, after this long in real time.
     pub(crate) fn answered(&self, took: Duration) {
         let now = self.clock.elapsed();
         self.bucket.lock().answered(now, took);
     }
 
-    /// Vault failed, or gave no answer.
+    /// Vault failed or gave no answer.
     pub(crate) fn strained(&self) {
         let now = self.clock.elapsed();
         self.bucket.lock().strained(now);
     }
 
-    /// Vault said: too many.
+    /// Vault throttled a call.
     pub(crate) fn throttled(&self, retry_after: Option<Duration>) {
         let now = self.clock.elapsed();
         self.bucket.lock().throttled(now, retry_after);
     }
 }
 
-/// The pure part: tokens drip in at `rate`, up to `burst`.
+/// The pure part: tokens arrive at `rate`, up to `burst`.
 #[derive(Debug)]
 struct Bucket {
     least: f64,
     most: f64,
-    /// What a good answer adds to the rate.
+    /// What a successful answer adds to the rate.
     growth: f64,
-    /// Nobody set the rate: it follows how Vault answers.
+    /// The rate is not configured: it follows Vault's answers.
     adaptive: bool,
     latency: Latency,
     burst: f64,
@@ -134,9 +135,9 @@ struct Bucket {
     tokens: f64,
     /// When the tokens were counted.
     at: Duration,
-    /// No complaint before this halves the rate.
+    /// The rate is not halved again before this.
     settled_at: Duration,
-    /// Vault wants no call before this.
+    /// Vault asked for no calls before this.
     closed_until: Duration,
 }
 
@@ -163,7 +164,7 @@ impl Bucket {
         }
     }
 
-    /// Takes a token; `Some` is how long until there may be one.
+    /// Takes a token; `Some` is the time until there may be one, an error the time of `Retry-After`.
     fn take(&mut self, now: Duration) -> Result<Option<Duration>, Duration> {
         if let Some(left) = self.closed_until.checked_sub(now)
             && !left.is_zero()
@@ -197,7 +198,7 @@ impl Bucket {
 
     fn throttled(&mut self, now: Duration, retry_after: Option<Duration>) {
         self.halve(now);
-        // What was saved up would only be refused.
+        // Vault would only refuse the calls of a burst.
         self.tokens = 0.0;
         self.at = now;
         let until = now.saturating_add(retry_after.unwrap_or_default());
@@ -230,7 +231,7 @@ mod tests {
     const QUICK: Duration = Duration::from_millis(2);
     const SLOW: Duration = Duration::from_secs(1);
 
-    /// What can happen to a bucket.
+    /// An event for a bucket.
     #[derive(Debug, Clone, Copy)]
     enum Sign {
         Good,
@@ -273,24 +274,24 @@ mod tests {
         ]
     }
 
-    fn taken(bucket: &mut Bucket, now: Duration) -> u32 {
-        let mut taken = 0;
+    fn take_all(bucket: &mut Bucket, now: Duration) -> u32 {
+        let mut count = 0;
         while bucket.take(now) == Ok(None) {
-            taken += 1;
+            count += 1;
         }
-        taken
+        count
     }
 
     #[test]
     fn a_burst_goes_at_once_and_the_rest_by_the_rate() {
         let mut bucket = bucket(10, 20);
-        assert_eq!(taken(&mut bucket, Duration::ZERO), 20);
-        assert_eq!(taken(&mut bucket, SECOND), 10);
+        assert_eq!(take_all(&mut bucket, Duration::ZERO), 20);
+        assert_eq!(take_all(&mut bucket, SECOND), 10);
         assert_eq!(bucket.take(SECOND), Ok(Some(Duration::from_millis(100))));
     }
 
     #[test]
-    fn a_complaint_halves_the_rate_and_success_restores_it_slowly() {
+    fn throttling_halves_the_rate_and_success_restores_it_slowly() {
         let mut bucket = bucket(100, 1);
         bucket.throttled(Duration::ZERO, None);
         assert!((bucket.rate - 50.0).abs() < 1e-9);
@@ -313,7 +314,7 @@ mod tests {
         Bucket::new(Limits::default(), Duration::ZERO)
     }
 
-    /// What Vault does to a rate of 100 that nobody set, and the rate after it.
+    /// Events for a rate that starts at 100 and is not configured, and the rate after them.
     #[rstest]
     #[case::good_answers_raise_it(&[Sign::Good; 25], 200.0)]
     #[case::never_above_the_most(&[Sign::Good; 1000], 2_000.0)]
@@ -351,21 +352,21 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_window_sees_more_than_burst_and_rate_allow(
+        fn no_interval_has_more_calls_than_burst_and_rate_allow(
             rate in 1..200_u32, burst in 1..50_u32, steps in prop::collection::vec(0..500_u64, 1..40),
         ) {
             let mut bucket = bucket(rate, burst);
             let (mut now, mut total) = (Duration::ZERO, 0);
             for step in steps {
                 now += Duration::from_millis(step);
-                total += taken(&mut bucket, now);
+                total += take_all(&mut bucket, now);
             }
             let most = f64::from(burst) + f64::from(rate) * now.as_secs_f64();
             prop_assert!(f64::from(total) <= most + 1e-6);
         }
 
         #[test]
-        fn the_rate_never_stops_whatever_vault_says(complaints in 1..200_usize) {
+        fn the_rate_never_becomes_zero(complaints in 1..200_usize) {
             let mut bucket = bucket(100, 100);
             (0..complaints).for_each(|_| bucket.throttled(Duration::ZERO, None));
             prop_assert!(bucket.rate >= 1.0);
@@ -404,7 +405,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nobody_queues_behind_calls_that_get_no_answer() {
+    async fn callers_do_not_queue_behind_calls_without_an_answer() {
         let limits = Limits {
             max_in_flight: 1,
             ..Limits::default()

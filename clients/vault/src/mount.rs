@@ -33,8 +33,8 @@ impl fmt::Display for AuthMount {
     }
 }
 
-/// `parts` as the path of a URL. A part may hold slashes, but no segment that a URL would drop:
-/// `a/../b` is another path than the one a policy was written for.
+/// `parts` as the path of a URL. A part may contain slashes, but no segment that a URL would drop:
+/// `a/../b` is a different path than the one in a policy.
 pub(crate) fn path(parts: &[&str]) -> Result<String, Error> {
     let whole = parts.join("/");
     let lost = |segment: &str| matches!(segment, "" | "." | "..");
@@ -47,7 +47,7 @@ pub(crate) fn path(parts: &[&str]) -> Result<String, Error> {
     Ok(encoded(&whole))
 }
 
-/// Percent-encoded but for slashes and what RFC 3986 leaves as it is.
+/// Percent-encoded except for slashes and the unreserved characters of RFC 3986.
 fn encoded(path: &str) -> String {
     path.bytes().fold(String::new(), |mut text, byte| {
         if byte.is_ascii_alphanumeric() || b"-._~/".contains(&byte) {
@@ -70,7 +70,7 @@ mod tests {
     #[case::with_prefix("auth/kubernetes")]
     #[case::with_slash("kubernetes/")]
     #[case::with_all("/auth/kubernetes/")]
-    fn every_way_to_write_a_mount_is_the_same_mount(#[case] text: &str) {
+    fn every_notation_of_a_mount_is_the_same_mount(#[case] text: &str) {
         assert_eq!(AuthMount::new(text).as_str(), "kubernetes");
     }
 

@@ -1,12 +1,12 @@
-//! Who counts.
+//! The interface for metrics of calls.
 
-/// Told of every call that was made, for metrics.
+/// Is notified of every call that was sent, for metrics.
 pub trait Observer: Send + Sync {
-    /// A call of this `operation` ended: `success` or `failure`. That nothing is there is a success
-    /// of a read or a deletion. Calls that we refused ourselves are not told.
+    /// A call of this `operation` ended with `success` or `failure`. "Not found" is a success of a
+    /// read or a deletion. Calls that a guard stopped are not reported.
     fn called(&self, operation: &'static str, status: &'static str);
 
-    /// A login succeeded. The use of a static token is none.
+    /// A login succeeded. The use of a static token is not a login.
     fn logged_in(&self);
 }
 

@@ -17,18 +17,18 @@ impl Client {
         }
         let call = Call::get("policy_read", &[PATH, name])?;
         match present(self.call(&call).await)? {
-            Some(answer) => Ok(Some(answer.data::<Policy>(&call.name())?.policy)),
+            Some(answer) => Ok(Some(answer.payload::<Policy>(&call.name())?.policy)),
             None => Ok(None),
         }
     }
 
-    /// Makes the policy `name` hold `text`, whatever it held before.
+    /// Creates or replaces the policy `name`.
     pub async fn write_policy(&self, name: &str, text: &str) -> Result<Written, Error> {
         let call = Call::put("policy_write", &[PATH, name])?.body(json!({ "policy": text }));
         Ok(self.call(&call).await?.written())
     }
 
-    /// Removes a policy; one that is gone already is fine.
+    /// Deletes a policy; succeeds if it is already gone.
     pub async fn delete_policy(&self, name: &str) -> Result<(), Error> {
         let call = Call::delete("policy_delete", &[PATH, name])?;
         gone(self.call(&call).await)

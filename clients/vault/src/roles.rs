@@ -17,12 +17,12 @@ impl Client {
     ) -> Result<Option<Map<String, Value>>, Error> {
         let call = Call::get("role_read", &["auth", mount.as_str(), "role", name])?;
         match present(self.call(&call).await)? {
-            Some(answer) => answer.data(&call.name()).map(Some),
+            Some(answer) => answer.payload(&call.name()).map(Some),
             None => Ok(None),
         }
     }
 
-    /// Writes these fields of a role. Those left out keep what they had: give every one you mean.
+    /// Writes these fields of a role. Omitted fields keep their values, so pass all that matter.
     pub async fn write_role(
         &self,
         mount: &AuthMount,
@@ -34,7 +34,7 @@ impl Client {
         Ok(self.call(&call).await?.written())
     }
 
-    /// Removes a role; one that is gone already, with its mount perhaps, is fine.
+    /// Deletes a role; succeeds if it is already gone, also together with its mount.
     pub async fn delete_role(&self, mount: &AuthMount, name: &str) -> Result<(), Error> {
         let call = Call::delete("role_delete", &["auth", mount.as_str(), "role", name])?;
         gone(self.call(&call).await)

@@ -1,4 +1,4 @@
-//! One token for all callers: when it is used on, renewed or replaced.
+//! One token for all callers: when it is reused, renewed or replaced.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -10,14 +10,14 @@ use tokio::sync::{Mutex, MutexGuard};
 use crate::token::Granted;
 use crate::{Error, Renewal, Secret};
 
-/// What may be told about the token in use.
+/// A description of the token in use, without secrets.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionView {
     /// The login method.
     pub method: &'static str,
-    /// Names the token without being it; empty for batch tokens.
+    /// The token's accessor, which is no secret; empty for batch tokens.
     pub accessor: String,
-    /// When the token ends; never, if `None`.
+    /// When the token expires; never, if `None`.
     pub expires: Option<Timestamp>,
     /// When we logged in with it, or first used it if it is static.
     pub since: Timestamp,
@@ -29,16 +29,16 @@ pub struct SessionView {
     pub renewable: bool,
 }
 
-/// A token and what we know of it.
+/// A token and its TTL.
 #[derive(Debug, Clone)]
 pub(crate) struct Token {
     pub(crate) secret: Secret,
     pub(crate) is_static: bool,
-    /// The life it was first given; `None` is for ever.
+    /// The TTL it was first given; `None` is unlimited.
     pub(crate) life: Option<Duration>,
-    /// The life it was last given.
+    /// The TTL it was last given.
     pub(crate) left: Option<Duration>,
-    /// The clock when that was asked for.
+    /// The clock when that was requested.
     pub(crate) at: Duration,
     pub(crate) view: SessionView,
 }
@@ -55,7 +55,7 @@ pub(crate) enum Upkeep {
 }
 
 impl Token {
-    /// A token just granted; asked for when the clock showed `at` and the wall `now`.
+    /// A new token; requested at clock time `at` and wall time `now`.
     pub(crate) fn new(
         granted: Granted,
         method: &'static str,
@@ -81,24 +81,24 @@ impl Token {
         }
     }
 
-    /// The same token with the life that a renewal gave it.
+    /// The same token with the TTL of a renewal.
     pub(crate) fn renewed(mut self, granted: &Granted, at: Duration, now: Timestamp) -> Self {
         self.left = granted.life();
         self.at = at;
         self.view.expires = ends(now, self.left);
         self.view.renewed = Some(now);
         self.view.renewals += 1;
-        // A static token at the end of its days would be renewed at every call.
+        // Otherwise a static token near its maximum TTL would be renewed at every call.
         self.view.renewable = granted.renewable && !(self.is_static && self.is_short(at));
         self
     }
 
-    /// Whether its life is over by our clock.
+    /// Whether it has expired by our clock.
     pub(crate) fn is_over(&self, now: Duration) -> bool {
         self.remaining(now).is_some_and(|left| left.is_zero())
     }
 
-    /// Whether a quarter of its first life is left, or less.
+    /// Whether at most a quarter of its first TTL is left.
     pub(crate) fn is_short(&self, now: Duration) -> bool {
         match (self.remaining(now), self.life) {
             (Some(left), Some(life)) => left <= life / 4,
@@ -106,7 +106,7 @@ impl Token {
         }
     }
 
-    /// | left        | renewable | renewal | so                                         |
+    /// | left        | renewable | renewal | upkeep                                     |
     /// |-------------|-----------|---------|--------------------------------------------|
     /// | over 25 %   | any       | any     | reuse                                      |
     /// | none        | any       | any     | log in                                     |
@@ -137,46 +137,46 @@ fn ends(now: Timestamp, life: Option<Duration>) -> Option<Timestamp> {
     life.map(|life| now.checked_add(life).unwrap_or(Timestamp::MAX))
 }
 
-/// Whether a session goes on.
+/// Whether a session is still in use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Fate {
-    /// It does.
+    /// It is in use.
     #[default]
     Open,
-    /// Another took its place.
+    /// Another session replaced it.
     Replaced,
     /// The client was ended.
     Ended,
 }
 
-/// The token of one connection, and the turn to change it.
+/// The token of one connection, and the lock for changing it.
 #[derive(Debug, Default)]
 pub(crate) struct Session {
-    /// Beside the turn: who ends a session does not wait for a login under way.
+    /// Outside the lock: ending a session does not wait for a login in flight.
     fate: RwLock<Fate>,
-    held: Mutex<Held>,
-    /// Logins and renewals that ended, well or not.
+    state: Mutex<SessionState>,
+    /// Finished logins and renewals, successful or not.
     attempts: AtomicU64,
     view: RwLock<Option<SessionView>>,
 }
 
-/// What only one caller at a time may look at and change.
+/// What only one caller at a time may read and change.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(crate) struct SessionState {
     pub(crate) token: Option<Token>,
-    /// How the last attempt failed.
+    /// The error of the last attempt.
     pub(crate) failed: Option<Error>,
-    /// A static token that Vault no longer takes: only another one helps.
+    /// A static token that Vault no longer accepts: the user must provide another one.
     pub(crate) dead: Option<Secret>,
 }
 
 impl Session {
-    /// Takes the turn.
-    pub(crate) async fn turn(&self) -> MutexGuard<'_, Held> {
-        self.held.lock().await
+    /// Waits for the lock.
+    pub(crate) async fn lock(&self) -> MutexGuard<'_, SessionState> {
+        self.state.lock().await
     }
 
-    /// How many logins and renewals have ended by now, well or not.
+    /// How many logins and renewals have ended so far, successfully or not.
     pub(crate) fn attempts(&self) -> u64 {
         self.attempts.load(Ordering::Acquire)
     }
@@ -185,31 +185,31 @@ impl Session {
         *self.fate.read()
     }
 
-    pub(crate) fn doom(&self, fate: Fate) {
+    pub(crate) fn set_fate(&self, fate: Fate) {
         *self.fate.write() = fate;
     }
 
-    /// Notes how an attempt ended.
-    pub(crate) fn ended(&self, held: &mut Held, outcome: Result<Token, Error>) {
+    /// Stores the result of an attempt.
+    pub(crate) fn ended(&self, state: &mut SessionState, outcome: Result<Token, Error>) {
         match outcome {
-            Ok(token) => self.hold(held, token),
+            Ok(token) => self.store_token(state, token),
             Err(error) => {
-                held.failed = Some(error);
-                self.drop_token(held);
+                state.failed = Some(error);
+                self.drop_token(state);
             }
         }
         self.attempts.fetch_add(1, Ordering::Release);
     }
 
-    pub(crate) fn hold(&self, held: &mut Held, token: Token) {
+    pub(crate) fn store_token(&self, state: &mut SessionState, token: Token) {
         *self.view.write() = Some(token.view.clone());
-        held.token = Some(token);
-        held.failed = None;
+        state.token = Some(token);
+        state.failed = None;
     }
 
-    pub(crate) fn drop_token(&self, held: &mut Held) -> Option<Token> {
+    pub(crate) fn drop_token(&self, state: &mut SessionState) -> Option<Token> {
         *self.view.write() = None;
-        held.token.take()
+        state.token.take()
     }
 
     pub(crate) fn view(&self) -> Option<SessionView> {
@@ -269,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn a_token_without_an_end_is_never_kept_up() {
+    fn a_token_without_a_ttl_is_never_renewed() {
         let root = token("token", 0, false);
         assert_eq!(root.upkeep(Duration::MAX, Renewal::Renew), Upkeep::Reuse);
         assert_eq!(root.view.expires, None);
     }
 
     #[test]
-    fn a_renewal_counts_and_is_measured_by_the_first_life() {
+    fn a_renewal_is_counted_and_compared_with_the_first_ttl() {
         let token = token("kubernetes", 100, true);
         let token = token.renewed(&granted(24, true), at(80), Timestamp::UNIX_EPOCH);
         assert_eq!(token.view.renewals, 1);

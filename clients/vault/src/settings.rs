@@ -1,4 +1,4 @@
-//! What a connection consists of.
+//! Settings of a connection.
 
 use std::time::Duration;
 
@@ -12,39 +12,39 @@ pub type Secret = Redacted<String>;
 /// How long a call may take, from connecting to the last byte of the answer.
 pub const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Everything that makes a connection what it is.
+/// The configuration of a connection.
 #[derive(Debug, Clone)]
 pub struct Config {
-    /// A hash of all below, with the contents of every secret behind it. A client that is given
-    /// another one logs in anew; see [`Client::configure`](crate::Client::configure).
+    /// A hash of all fields below and of the contents of every secret they refer to. A client with a
+    /// new fingerprint logs in again; see [`Client::configure`](crate::Client::configure).
     pub fingerprint: String,
-    /// Where Vault is and how to speak to it.
+    /// Address and transport.
     pub settings: Settings,
-    /// Who we are.
+    /// How to log in.
     pub login: Login,
-    /// What to do with a token that is about to end.
+    /// What to do with a token that expires soon.
     pub renewal: Renewal,
 }
 
-/// Where Vault is and how to speak to it.
+/// Address and transport of a connection.
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// `http://` or `https://`, host, port, and a path if Vault is below one.
     pub address: String,
     /// The namespace calls are made in.
     pub vault_namespace: Option<String>,
-    /// The namespace of the login and of the token; the one of calls unless said otherwise.
+    /// The namespace of the login and of the token; by default that of calls.
     pub auth_namespace: Option<String>,
-    /// How TLS is done.
+    /// TLS settings.
     pub tls: Tls,
-    /// How much we ask of the server.
+    /// Rate and concurrency of calls.
     pub limits: Limits,
     /// How long one call may take; [`CALL_TIMEOUT`] outside tests.
     pub timeout: Duration,
 }
 
 impl Settings {
-    /// Everything but the address as it is by default.
+    /// The default settings for this address.
     pub fn new(address: impl Into<String>) -> Self {
         Self {
             address: address.into(),
@@ -64,29 +64,29 @@ impl Settings {
     }
 }
 
-/// How TLS is done. All of it is text in memory: no file is read.
+/// TLS settings. All values are in memory: no file is read.
 #[derive(Debug, Clone, Default)]
 pub struct Tls {
-    /// Takes any certificate for Vault's. Whoever stands in between reads every token.
+    /// Accepts any certificate. Every token can be intercepted.
     pub skip_verify: bool,
     /// The only authorities trusted, as PEM; those of the system without it.
     pub ca_pem: Option<String>,
-    /// The certificate we show, as PEM.
+    /// Our client certificate, as PEM.
     pub client_cert_pem: Option<Secret>,
     /// Its key, as PEM.
     pub client_key_pem: Option<Secret>,
-    /// The name asked for (SNI) and expected in the certificate, instead of the address's host.
+    /// The name for SNI and for the check of the certificate, instead of the address's host.
     pub server_name: Option<String>,
 }
 
-/// How much we ask of the server.
+/// Rate and concurrency of calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Calls a second, in the long run; unset, from 100 up to 2,000 as Vault's answers allow.
+    /// Calls per second; unset, from 100 up to 2,000 as Vault's answers allow.
     pub requests_per_second: Option<u32>,
-    /// Calls that may follow one another at once after a quiet time.
+    /// Calls that may be made at once after a pause.
     pub burst: u32,
-    /// Calls under way at the same time.
+    /// Concurrent calls.
     pub max_in_flight: u32,
 }
 
@@ -100,10 +100,10 @@ impl Default for Limits {
     }
 }
 
-/// What to do with a token that has a quarter of its life left, or less.
+/// What to do with a token that has at most a quarter of its TTL left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Renewal {
-    /// Renew it; log in when that fails or gives less than a quarter of the first life.
+    /// Renew it; log in if that fails or gives less than a quarter of the first TTL.
     #[default]
     Renew,
     /// Log in.

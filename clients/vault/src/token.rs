@@ -1,4 +1,4 @@
-//! The token itself: what Vault says of it.
+//! Calls about our own token.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::call::Call;
 use crate::transport::Answer;
 use crate::{Client, Error, Secret};
 
-/// What Vault knows of our token.
+/// Vault's description of our token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct TokenLookup {
-    /// Names the token without being it.
+    /// The token's accessor, which is no secret.
     #[serde(default)]
     pub accessor: String,
-    /// Seconds it has left; 0 is for ever.
+    /// Seconds it has left; 0 is unlimited.
     pub ttl: u64,
     /// Whether it can be renewed.
     #[serde(default)]
@@ -24,18 +24,18 @@ pub struct TokenLookup {
     pub policies: Vec<String>,
 }
 
-/// A token that Vault gave us, or prolonged.
+/// A token that Vault issued or renewed.
 #[derive(Debug)]
 pub(crate) struct Granted {
     pub(crate) secret: Secret,
     pub(crate) accessor: String,
-    /// 0 is for ever.
+    /// 0 is unlimited.
     pub(crate) seconds: u64,
     pub(crate) renewable: bool,
 }
 
 impl Granted {
-    /// How long it lives; `None` is for ever.
+    /// Its TTL; `None` is unlimited.
     pub(crate) fn life(&self) -> Option<Duration> {
         (self.seconds > 0).then(|| Duration::from_secs(self.seconds))
     }
@@ -65,8 +65,8 @@ impl Granted {
     }
 }
 
-/// Whether a refusal says that the token itself is not known (any more). A live token that may not
-/// do something is refused with `permission denied` alone.
+/// Whether an error says that the token itself is not valid. A valid token without permission is
+/// refused with `permission denied` alone.
 pub(crate) fn says_dead(error: &Error) -> bool {
     match error {
         Error::Denied { message, .. } => {
@@ -91,24 +91,24 @@ pub(crate) fn revoke_self() -> Result<Call, Error> {
 }
 
 impl Client {
-    /// What Vault says of the token in use; logs in first if there is none.
+    /// Vault's description of the token in use; logs in first if there is none.
     pub async fn lookup_self(&self) -> Result<TokenLookup, Error> {
         let call = lookup_self()?;
         let answer = self.own_call(&call).await?;
-        answer.data(&call.name())
+        answer.payload(&call.name())
     }
 
     /// Renews the token in use, due or not.
     ///
     /// # When not to use it
-    /// To keep the session up: every call does that by itself, when it is due.
+    /// To prevent expiry: every call renews the token by itself if that is due.
     pub async fn renew_self(&self) -> Result<(), Error> {
         self.renew_now().await
     }
 
-    /// Revokes the token in use, a static one too: it was asked for by name.
+    /// Revokes the token in use, also a static one.
     ///
-    /// The next call logs in anew; with a static token it fails.
+    /// The next call logs in again; with a static token it fails.
     pub async fn revoke_self(&self) -> Result<(), Error> {
         self.revoke_now().await
     }

@@ -1,4 +1,4 @@
-//! HTTP and TLS: a request goes out, an answer comes back, or it is said why not.
+//! HTTP and TLS: sends a request and returns the answer, or why there is none.
 
 use std::error::Error as _;
 use std::net::IpAddr;
@@ -12,29 +12,29 @@ use reqwest::{Certificate, Identity, Method, Url, redirect};
 use crate::call::Call;
 use crate::{Error, Settings, Tls};
 
-/// A host that drops our packets is told from one that is slow.
+/// Distinguishes a host that drops our packets from one that is slow.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Fifty thousand names of policies or roles; nothing else we ask for comes near.
+/// Enough for 50,000 names of policies or roles; all other answers are much smaller.
 const LARGEST_ANSWER: usize = 8 << 20;
 /// An absurd Retry-After must not stop a connection for days.
 const LONGEST_RETRY_AFTER: Duration = Duration::from_secs(300);
 
-/// How long an idle connection is kept: shorter than load balancers do, who end it silently.
+/// Idle connections are closed after this long: earlier than load balancers drop them silently.
 const IDLE: Duration = Duration::from_secs(30);
 
-/// What came back. It has no `Debug`: bodies hold secrets.
+/// An answer. It has no `Debug`, because bodies contain secrets.
 pub(crate) struct Answer {
     pub(crate) status: u16,
     pub(crate) retry_after: Option<Duration>,
     pub(crate) body: Vec<u8>,
 }
 
-/// Who asks.
+/// The credentials and guards of a request.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Caller<'a> {
     pub(crate) token: Option<&'a str>,
     pub(crate) namespace: Option<&'a str>,
-    /// Must be open when the request leaves; empty for reads.
+    /// Must be open when the request is sent; empty for reads.
     pub(crate) guards: &'a [Guard],
 }
 
@@ -48,7 +48,7 @@ pub(crate) struct Transport {
 }
 
 impl Transport {
-    /// `guards` are those of later writes: their margin bounds how long sent bytes stay in flight.
+    /// `guards` are those of later writes: their margin limits how long sent bytes stay in flight.
     pub(crate) fn new(settings: Settings, guards: &[Guard]) -> Result<Self, Error> {
         let wrong = |wrong: String| Error::Settings {
             address: settings.address.clone(),
@@ -73,12 +73,12 @@ impl Transport {
         })
     }
 
-    /// The address as it was given.
+    /// The address as configured.
     pub(crate) fn address(&self) -> &str {
         &self.settings.address
     }
 
-    /// Asks, and follows one redirect. Any status is an answer.
+    /// Sends the request and follows one redirect. Any status is an answer.
     pub(crate) async fn send(&self, call: &Call, caller: Caller<'_>) -> Result<Answer, Error> {
         let base = self.address.as_str().trim_end_matches('/');
         let url = Url::parse(&format!("{base}/v1/{}", call.path))
@@ -101,7 +101,7 @@ impl Transport {
         if self.settings.tls.server_name.is_none() {
             return Ok(self.http.clone());
         }
-        // Ours looks for the name at one host only.
+        // Our client resolves the name to one host only.
         http_client(&self.settings, url, self.user_timeout).map_err(|wrong| Error::Settings {
             address: url.to_string(),
             wrong,
@@ -115,11 +115,11 @@ impl Transport {
         call: &Call,
         caller: Caller<'_>,
     ) -> Result<reqwest::Response, Error> {
-        let target = asked(&self.settings.tls, url);
+        let target = sni_url(&self.settings.tls, url);
         let mut request = http
             .request(call.method.clone(), target)
             .header("X-Vault-Request", "true");
-        // Asking for another name changes the URL; proxies on the way still see the real host.
+        // Another SNI name changes the URL; the Host header keeps the real host for proxies.
         if self.settings.tls.server_name.is_some() {
             request = request.header(HOST, authority(url));
         }
@@ -191,7 +191,7 @@ impl Transport {
         })
     }
 
-    /// Where a redirect leads, if we may follow it.
+    /// The target of a redirect, if we may follow it.
     fn redirected(&self, call: &Call, from: &Url, sent: &reqwest::Response) -> Result<Url, Error> {
         let location = sent
             .headers()
@@ -220,7 +220,7 @@ impl Transport {
         if error.is_builder() {
             return Error::Invalid {
                 call: call.name(),
-                message: "token or namespace holds characters that no HTTP header can".to_owned(),
+                message: "token or namespace has characters that no HTTP header allows".to_owned(),
             };
         }
         let address = self.address().to_owned();
@@ -239,7 +239,7 @@ impl Transport {
     }
 }
 
-/// Scheme, host, port and path, and nothing else: a password in an address would be told everywhere.
+/// Scheme, host, port and path, and nothing else: a password in an address would get into logs.
 fn is_plain(url: &Url) -> bool {
     matches!(url.scheme(), "http" | "https")
         && url.has_host()
@@ -249,7 +249,7 @@ fn is_plain(url: &Url) -> bool {
         && url.fragment().is_none()
 }
 
-/// A client that reads nothing from the environment and trusts only what the settings say.
+/// A client that reads nothing from the environment and trusts only what the settings trust.
 fn http_client(
     settings: &Settings,
     url: &Url,
@@ -264,7 +264,7 @@ fn http_client(
     } = &settings.tls;
     let mut builder = reqwest::Client::builder()
         .no_proxy()
-        // Followed by hand: a login is a POST and must stay one.
+        // We follow redirects ourselves: a login is a POST and must stay one.
         .redirect(redirect::Policy::none())
         .timeout(settings.timeout)
         .connect_timeout(CONNECT_TIMEOUT.min(settings.timeout))
@@ -303,14 +303,14 @@ fn http_client(
     builder.build().map_err(reason)
 }
 
-/// Finds the real host, whatever name is asked for.
+/// Resolves every name to the real host.
 #[derive(Debug)]
 struct AtHost {
     host: String,
 }
 
 impl Resolve for AtHost {
-    fn resolve(&self, _asked: Name) -> Resolving {
+    fn resolve(&self, _name: Name) -> Resolving {
         let host = self.host.clone();
         Box::pin(async move {
             let found: Vec<_> = tokio::net::lookup_host((host.as_str(), 0)).await?.collect();
@@ -319,8 +319,8 @@ impl Resolve for AtHost {
     }
 }
 
-/// `url` with the name that TLS asks for; its host is found by [`AtHost`].
-fn asked(tls: &Tls, url: &Url) -> Url {
+/// `url` with the SNI name as host; [`AtHost`] resolves it to the real host.
+fn sni_url(tls: &Tls, url: &Url) -> Url {
     tls.server_name
         .as_deref()
         .and_then(|name| with_host(url, name))
@@ -339,8 +339,8 @@ fn authority(url: &Url) -> String {
         .map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// Whether TLS ended it. With TLS 1.3 a refused client certificate shows only when the answer is
-/// read, after the connection counted as made.
+/// Whether TLS failed. With TLS 1.3 a refused client certificate shows only when the answer is
+/// read, after the connection was established.
 fn is_tls(error: &reqwest::Error) -> bool {
     let mut source = error.source();
     while let Some(cause) = source {
@@ -355,24 +355,24 @@ fn is_tls(error: &reqwest::Error) -> bool {
     false
 }
 
-/// The whole story without the URL, which the error names in its own words.
+/// The error and its sources without the URL, which our own error already names.
 fn reason(error: reqwest::Error) -> String {
     let timed_out = error.is_timeout();
     let error = error.without_url();
-    let mut told = vec![error.to_string()];
+    let mut texts = vec![error.to_string()];
     let mut source = error.source();
     while let Some(cause) = source {
         let text = cause.to_string();
-        // Wrappers often repeat what they wrap.
-        if !told.iter().any(|before| before.contains(&text)) {
-            told.push(text);
+        // Wrappers often repeat the text of their source.
+        if !texts.iter().any(|before| before.contains(&text)) {
+            texts.push(text);
         }
         source = cause.source();
     }
-    if timed_out && !told.iter().any(|text| text.contains("timed out")) {
-        told.push("timed out".to_owned());
+    if timed_out && !texts.iter().any(|text| text.contains("timed out")) {
+        texts.push("timed out".to_owned());
     }
-    told.join(": ")
+    texts.join(": ")
 }
 
 #[cfg(test)]
@@ -394,7 +394,7 @@ mod tests {
     #[case::nothing("")]
     #[case::with_a_user("https://user@vault:8200")]
     #[case::with_a_query("https://vault:8200/?x=1")]
-    fn an_address_that_is_none_is_refused(#[case] address: &str) {
+    fn an_invalid_address_is_refused(#[case] address: &str) {
         let error = Transport::new(settings(address), &[])
             .unwrap_err()
             .to_string();
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_to_ask_for_is_a_dns_name() {
+    fn the_server_name_must_be_a_dns_name() {
         let mut settings = settings("https://vault:8200");
         settings.tls.server_name = Some("10.0.0.1".to_owned());
         let error = Transport::new(settings, &[]).unwrap_err().to_string();
@@ -426,14 +426,14 @@ mod tests {
     }
 
     #[test]
-    fn the_name_asked_for_replaces_the_host_and_nothing_else() {
+    fn the_server_name_replaces_only_the_host() {
         let tls = Tls {
             server_name: Some("vault.internal".to_owned()),
             ..Tls::default()
         };
         let url = Url::parse("https://10.1.2.3:8200/v1/sys/health").unwrap();
         assert_eq!(
-            asked(&tls, &url).as_str(),
+            sni_url(&tls, &url).as_str(),
             "https://vault.internal:8200/v1/sys/health"
         );
         assert_eq!(authority(&url), "10.1.2.3:8200");

@@ -1,4 +1,4 @@
-//! Server-side apply that looks first: an object that is as desired costs no request.
+//! Server-side apply that compares first: an object that is as desired costs no request.
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,43 +15,43 @@ use crate::patch::{self, Form};
 use crate::stored::{Projection, Stored};
 use crate::{ApiError, Classified, Kind};
 
-/// Objects remembered that the server writes differently from how we say it; about 5 MB.
-const REMEMBERED: usize = 100_000;
+/// The number of [`Accepted`] objects that are remembered; about 5 MB.
+const ACCEPTED_CAPACITY: usize = 100_000;
 
-/// No object ever has this version: a write bound to it only succeeds if there is none.
+/// No object has this version: a write bound to it succeeds only if there is no object.
 const NO_VERSION: &str = "1";
 
 /// What an apply did.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Applied {
-    /// It was as desired; nothing was sent.
+    /// The object was as desired; nothing was sent.
     Unchanged,
-    /// It is now as desired; this is how the server has it.
+    /// The object was written. This is the answer of the API server.
     Written(Value),
 }
 
-/// What goes with an object that is deleted.
+/// What happens to the objects that a deleted object owns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Propagation {
-    /// What it owns goes after it.
+    /// They are deleted after it.
     #[default]
     Background,
-    /// What it owns goes before it.
+    /// They are deleted before it.
     Foreground,
-    /// What it owns stays.
+    /// They stay.
     Orphan,
 }
 
 /// Which object is deleted, and how.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Deletion<'a> {
-    /// The object's UID: a namesake is left alone.
+    /// The object's UID: another object of the same name is not deleted.
     pub uid: &'a str,
-    /// Only this version of it, if given.
+    /// If given, only this version is deleted.
     pub version: Option<u64>,
     /// What happens to the objects it owns.
     pub propagation: Propagation,
-    /// Seconds it has to end, where the kind's default does not fit.
+    /// The grace period in seconds, if the default of the kind does not fit.
     pub grace_seconds: Option<u32>,
 }
 
@@ -79,21 +79,21 @@ impl Deletion<'_> {
     }
 }
 
-/// Makes objects in this cluster be as desired, under one field manager.
+/// Applies objects to this cluster, under one field manager.
 ///
 /// # When not to use it
-/// For the object a pass is about: its status and finalizers are the [`crate::Pass`]'s.
+/// For the object of a pass: [`crate::Pass`] writes its status and finalizers.
 #[derive(Clone)]
 pub struct Applier {
     client: Client,
     manager: String,
     dry_run: bool,
-    /// By UID, a version that is as desired though its text differs.
+    /// By the hash of the UID: a version that is as desired although its fields differ.
     accepted: Arc<Mutex<HashMap<u64, Accepted>>>,
 }
 
 impl Applier {
-    /// An applier for one concern; `manager` is its name among the field managers.
+    /// An applier with the field manager `manager`.
     pub fn new(client: Client, manager: impl Into<String>) -> Self {
         Self {
             client,
@@ -103,7 +103,7 @@ impl Applier {
         }
     }
 
-    /// The same, but the server only says what it would do.
+    /// The same applier, but with dry runs: the API server answers and stores nothing.
     #[must_use]
     pub fn dry_run(self) -> Self {
         Self {
@@ -112,12 +112,12 @@ impl Applier {
         }
     }
 
-    /// Makes the object be as `desired` says. `live` is how it is, from the cache, if it is there.
+    /// Applies `desired`, if `live` differs from it. `live` is the object in the cache, if there is one.
     ///
-    /// Fields that others own stay; fields we applied before and no longer desire go. The write is
-    /// bound to what `live` says: to that object's UID or, without one, to there being no object.
+    /// Fields of other managers stay. Fields that we applied before and no longer desire are removed. The
+    /// write succeeds only for the UID of `live` or, without `live`, if there is no object.
     /// # Errors
-    /// `Conflict` names the field manager that owns a field we would set. `Stale` if there is another
+    /// `Conflict` names the field manager that owns a field of `desired`. `Stale` if there is another
     /// object than `live`. `Invalid`, with nothing sent, if `desired` has no usable metadata.
     pub async fn apply(
         &self,
@@ -128,7 +128,7 @@ impl Applier {
         self.send(kind, desired, live, false).await
     }
 
-    /// The same, but takes over fields that others own: only where the user asked for that.
+    /// The same, but takes over fields of other managers. Use it only if the user asked for that.
     pub async fn adopt(
         &self,
         kind: &Kind,
@@ -138,19 +138,19 @@ impl Applier {
         self.send(kind, desired, live, true).await
     }
 
-    /// Whether `live` is as `desired` says, so that an apply would send nothing.
+    /// Whether `live` is as desired, so that an apply would send nothing.
     pub fn is_applied(&self, kind: &Kind, mut desired: Value, live: &Value) -> bool {
         let hash = hash(&desired);
         complete(&mut desired, kind, &hash).is_ok() && self.is_as_desired(live, &desired, &hash)
     }
 
-    /// Reads how the object is, then applies. For kinds that are followed as metadata or not at all.
-    pub async fn look_and_apply(&self, kind: &Kind, desired: Value) -> Result<Applied, ApiError> {
+    /// Reads the object, then applies. For kinds whose full objects are not in a cache.
+    pub async fn read_and_apply(&self, kind: &Kind, desired: Value) -> Result<Applied, ApiError> {
         let live = self.read(kind, &key_of(&desired)).await?;
         self.apply(kind, desired, live.as_ref()).await
     }
 
-    /// The object as it is, or none.
+    /// Reads the object; none if it does not exist.
     pub async fn read(&self, kind: &Kind, key: &ObjectKey) -> Result<Option<Value>, ApiError> {
         match patch::get(&self.client, kind, key).await {
             Ok(text) => parse(format!("get {} {key}", kind.kind), &text).map(Some),
@@ -159,7 +159,7 @@ impl Applier {
         }
     }
 
-    /// Deletes this very object: a namesake made since is left alone. Gone already is fine.
+    /// Deletes the object with this UID. It is no error if the object is gone or replaced.
     pub async fn delete(&self, kind: &Kind, key: &ObjectKey, uid: &str) -> Result<(), ApiError> {
         let deletion = Deletion {
             uid,
@@ -168,9 +168,9 @@ impl Applier {
         self.delete_with(kind, key, &deletion).await
     }
 
-    /// The same, with a say in what goes with it and which version may go.
+    /// The same, with all options of a [`Deletion`].
     /// # Errors
-    /// `Stale` if a version is given and the object, or a namesake, has another.
+    /// `Stale` if a version is given and the object of this name has another version.
     pub async fn delete_with(
         &self,
         kind: &Kind,
@@ -192,12 +192,12 @@ impl Applier {
         let error = ApiError::classify(what, error);
         match error.class() {
             Class::NotFound => Ok(()),
-            Class::Stale if deletion.version.is_none() => Ok(()), // a namesake
+            Class::Stale if deletion.version.is_none() => Ok(()), // it was replaced
             _ => Err(error),
         }
     }
 
-    /// Deletes the objects of `kind` that carry `labels` and are not among `keep`; answers which.
+    /// Deletes the objects of `kind` that have `labels` and are not in `retained`. Returns their keys.
     /// # Errors
     /// `Invalid`, with nothing sent, if `labels` is empty: it would select every object.
     pub async fn prune(
@@ -205,7 +205,7 @@ impl Applier {
         kind: &Kind,
         namespace: Option<&str>,
         labels: &str,
-        keep: &BTreeSet<ObjectKey>,
+        retained: &BTreeSet<ObjectKey>,
     ) -> Result<Vec<ObjectKey>, ApiError> {
         let what = format!("list {} labelled {labels}", kind.kind);
         if labels.trim().is_empty() {
@@ -230,17 +230,17 @@ impl Applier {
             .await
             .map_err(|error| ApiError::classify(what.clone(), error))?;
         let list = parse(what, &text)?;
-        let mut gone = Vec::new();
+        let mut deleted = Vec::new();
         for item in list["items"].as_array().into_iter().flatten() {
             let Ok(found) = Stored::read(kind, &item.to_string(), &Projection::Metadata) else {
                 continue;
             };
-            if !keep.contains(found.key()) {
+            if !retained.contains(found.key()) {
                 self.delete(kind, found.key(), found.uid()).await?;
-                gone.push(found.key().clone());
+                deleted.push(found.key().clone());
             }
         }
-        Ok(gone)
+        Ok(deleted)
     }
 
     async fn send(
@@ -268,10 +268,10 @@ impl Applier {
         let body = bound(desired.clone(), live);
         let text = patch::patch(&self.client, &path, what.clone(), Form::Apply, &body).await?;
         let written = parse(what, &text)?;
-        if is_all_by(&written, &self.manager) {
-            crate::echo::wrote(&written);
+        if is_managed_only_by(&written, &self.manager) {
+            crate::echo::record_write(&written);
         }
-        // A cache may show it without managedFields, so list types do not count here.
+        // A cache may have the object without managedFields, so this comparison ignores list types.
         if !contains(&written, &desired, &Value::Null) {
             self.accept(&written, &hash);
         }
@@ -279,7 +279,7 @@ impl Applier {
     }
 
     fn is_as_desired(&self, live: &Value, desired: &Value, hash: &str) -> bool {
-        // Another hash betrays fields we applied and no longer desire; contents cannot.
+        // Only the hash shows that we applied fields which are no longer desired.
         if live["metadata"]["annotations"][APPLIED] != hash {
             return false;
         }
@@ -291,8 +291,7 @@ impl Applier {
         }
     }
 
-    /// Whether `live` has every field of `desired`, by the list types our own entry of its
-    /// managedFields shows.
+    /// Whether `live` has every field of `desired`. Our entry in managedFields shows the list types.
     fn contains(&self, live: &Value, desired: &Value) -> bool {
         let entries = live["metadata"]["managedFields"].as_array();
         let ours = entries.into_iter().flatten().find(|entry| {
@@ -312,8 +311,8 @@ impl Applier {
             return;
         };
         let mut all = self.accepted.lock();
-        if all.len() >= REMEMBERED && !all.contains_key(&uid) {
-            // Any one goes: it costs that object a write at its next look, and no other.
+        if all.len() >= ACCEPTED_CAPACITY && !all.contains_key(&uid) {
+            // Any entry can go: its object costs one more write at its next apply.
             let evicted = all.keys().next().copied();
             evicted.and_then(|evicted| all.remove(&evicted));
         }
@@ -321,7 +320,7 @@ impl Applier {
     }
 }
 
-/// A version of an object that the server made from a desired state, as hashes.
+/// A version of an object that the API server wrote differently from our desired state, as hashes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Accepted {
     desired: u64,
@@ -329,7 +328,7 @@ struct Accepted {
 }
 
 impl Accepted {
-    /// The hash of the object's UID, and what was accepted.
+    /// The hash of the object's UID, and the accepted version.
     fn of(object: &Value, hash: &str) -> Option<(u64, Self)> {
         let metadata = &object["metadata"];
         let accepted = Self {
@@ -346,7 +345,7 @@ fn number(text: &str) -> u64 {
     hasher.finish()
 }
 
-/// Adds what every applied object carries. Fails if `desired` is not formed as an object.
+/// Adds apiVersion, kind and the hash annotation. Fails if `desired` is not an object.
 fn complete(desired: &mut Value, kind: &Kind, hash: &str) -> Result<(), String> {
     let Some(object) = desired.as_object_mut() else {
         return Err("the desired object is not a map".to_owned());
@@ -371,7 +370,7 @@ fn complete(desired: &mut Value, kind: &Kind, hash: &str) -> Result<(), String> 
     Ok(())
 }
 
-/// `desired`, such that the server refuses it unless the object is still the one that `live` is.
+/// `desired`, bound to the object `live`: the API server refuses it for any other object.
 fn bound(mut desired: Value, live: Option<&Value>) -> Value {
     match live {
         Some(live) if live["metadata"]["uid"].is_string() => {
@@ -398,14 +397,14 @@ fn key_of(desired: &Value) -> ObjectKey {
     )
 }
 
-/// Whether nobody else has a hand in the object, so that its echo can hold nothing new: where others
-/// write too, such as a status, a change of theirs may lie between our look and our write.
-fn is_all_by(object: &Value, manager: &str) -> bool {
+/// Whether `manager` alone manages the object, so that the watch event of our write shows nothing new.
+/// If others write it, too, they may have changed it between our read and our write.
+fn is_managed_only_by(object: &Value, manager: &str) -> bool {
     let entries = object["metadata"]["managedFields"].as_array();
     entries.is_some_and(|entries| entries.iter().all(|entry| entry["manager"] == manager))
 }
 
-/// A short hash of what is desired; serde_json keeps keys sorted, so equal values hash alike.
+/// A short hash of the desired object. `serde_json` sorts keys, so equal values have equal hashes.
 fn hash(desired: &Value) -> String {
     let digest = Sha256::digest(desired.to_string().as_bytes());
     digest
@@ -414,9 +413,8 @@ fn hash(desired: &Value) -> String {
         .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
 }
 
-/// Whether `live` has every field of `desired`. `fields` is what we own there, as managedFields has
-/// it: a list whose entries we own by key or value may have entries of others; any other list must
-/// be equal.
+/// Whether `live` has every field of `desired`. `fields` is what we own, in the form of managedFields.
+/// A list whose entries we own by key or value may have further entries. Any other list must be equal.
 fn contains(live: &Value, desired: &Value, fields: &Value) -> bool {
     match (live, desired) {
         (Value::Object(live), Value::Object(desired)) => {
@@ -459,7 +457,7 @@ enum EntryKey {
 impl EntryKey {
     fn is_of(&self, entry: &Value) -> bool {
         match self {
-            // A key field that was left out has the default the server filled in.
+            // The API server sets a default for a key field that the entry omits.
             Self::Fields(key) => key.as_object().is_some_and(|key| {
                 let has = |(field, value)| entry.get(field).is_none_or(|has| has == value);
                 entry.is_object() && key.iter().all(has)
@@ -469,7 +467,7 @@ impl EntryKey {
     }
 }
 
-/// The entries of a list that `fields` names, with what we own of each.
+/// The list entries that `fields` names, and the fields that we own of each.
 fn entry_keys(fields: &Value) -> Vec<(EntryKey, &Value)> {
     let named = fields.as_object().into_iter().flatten();
     let keys = named.filter_map(|(name, of)| {
@@ -490,7 +488,7 @@ mod tests {
 
     #[rstest]
     #[case::equal(json!({"a": 1}), json!({"a": 1}), true)]
-    #[case::a_field_of_others_is_theirs(json!({"a": 1, "b": 2}), json!({"a": 1}), true)]
+    #[case::a_field_of_others(json!({"a": 1, "b": 2}), json!({"a": 1}), true)]
     #[case::a_missing_field(json!({}), json!({"a": 1}), false)]
     #[case::another_value(json!({"a": {"b": 2}}), json!({"a": {"b": 1}}), false)]
     #[case::an_empty_map_is_dropped_by_the_server(json!({}), json!({"a": {}}), true)]
@@ -557,14 +555,14 @@ mod tests {
     fn a_write_is_bound_to_the_object_it_was_decided_on() {
         let live = json!({"metadata": {"uid": "u", "resourceVersion": "7"}});
         let desired = json!({"metadata": {"name": "n"}});
-        let onto = bound(desired.clone(), Some(&live));
-        assert_eq!(onto, json!({"metadata": {"name": "n", "uid": "u"}}));
+        let update = bound(desired.clone(), Some(&live));
+        assert_eq!(update, json!({"metadata": {"name": "n", "uid": "u"}}));
         let create = bound(desired, None);
         assert_eq!(create["metadata"]["resourceVersion"], NO_VERSION);
     }
 
     #[tokio::test]
-    async fn one_accepted_object_too_many_costs_one_other() {
+    async fn the_number_of_accepted_objects_is_limited() {
         let client = Client::new(
             tower::service_fn(|_: Request<kube::client::Body>| async {
                 Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
@@ -573,14 +571,14 @@ mod tests {
         );
         let applier = Applier::new(client, "us");
         let object = |n: usize| json!({"metadata": {"uid": n.to_string(), "resourceVersion": "1"}});
-        for n in 0..=REMEMBERED {
+        for n in 0..=ACCEPTED_CAPACITY {
             applier.accept(&object(n), "hash");
         }
-        assert_eq!(applier.accepted.lock().len(), REMEMBERED);
+        assert_eq!(applier.accepted.lock().len(), ACCEPTED_CAPACITY);
     }
 
     #[test]
-    fn a_deletion_says_what_it_is_bound_to() {
+    fn a_deletion_is_bound_to_uid_and_version() {
         let deletion = Deletion {
             uid: "u",
             version: Some(7),
@@ -604,18 +602,18 @@ mod tests {
     }
 
     #[test]
-    fn only_an_object_that_is_all_ours_has_an_echo_without_news() {
+    fn an_object_may_have_one_or_several_managers() {
         let by = |managers: &[&str]| {
             let entries: Vec<_> = managers.iter().map(|m| json!({"manager": m})).collect();
-            is_all_by(&json!({"metadata": {"managedFields": entries}}), "us")
+            is_managed_only_by(&json!({"metadata": {"managedFields": entries}}), "us")
         };
         assert!(by(&["us", "us"]));
         assert!(!by(&["us", "their-status"]));
-        assert!(!is_all_by(&json!({"metadata": {}}), "us"));
+        assert!(!is_managed_only_by(&json!({"metadata": {}}), "us"));
     }
 
     #[test]
-    fn the_hash_is_of_the_content_not_of_its_order() {
+    fn the_hash_does_not_depend_on_the_order_of_keys() {
         let one: Value = serde_json::from_str(r#"{"a":1,"b":{"c":2,"d":3}}"#).unwrap();
         let two: Value = serde_json::from_str(r#"{"b":{"d":3,"c":2},"a":1}"#).unwrap();
         assert_eq!(hash(&one), hash(&two));

@@ -1,39 +1,39 @@
-//! What `pontoon doctor` looks at, and what it found.
+//! The checks of `pontoon doctor` and their results.
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Check {
-    /// What it is.
+    /// What was checked.
     pub what: String,
-    /// How it is.
+    /// The state.
     pub state: State,
-    /// What was found, and what to do if that is not as it should be.
+    /// What was found, and what to do about it.
     pub finding: String,
 }
 
-/// How something is.
+/// The state of what was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// As it should be.
+    /// Correct.
     Fine,
-    /// Nothing stands in the way, but somebody should know.
+    /// The operator works, but a user should know about it.
     Doubtful,
-    /// In the way.
+    /// The operator cannot work.
     Wrong,
 }
 
 impl Check {
-    /// It is as it should be.
+    /// A correct state.
     pub fn fine(what: impl Into<String>, finding: impl Into<String>) -> Self {
         Self::new(what, State::Fine, finding)
     }
 
-    /// Somebody should know of it.
+    /// A state that a user should know about.
     pub fn doubtful(what: impl Into<String>, finding: impl Into<String>) -> Self {
         Self::new(what, State::Doubtful, finding)
     }
 
-    /// It stands in the way; `finding` says what to do.
+    /// A state in which the operator cannot work. `finding` says what to do.
     pub fn wrong(what: impl Into<String>, finding: impl Into<String>) -> Self {
         Self::new(what, State::Wrong, finding)
     }

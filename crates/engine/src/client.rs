@@ -1,4 +1,4 @@
-//! The one way to the Kubernetes API: every client carries the same limits, time-outs and guard.
+//! Clients of the Kubernetes API. All of them have the same limits, time-outs and guards.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -22,42 +22,42 @@ use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
 
 use crate::metrics::{ApiCall, Metrics};
 
-/// Calls that hang longer are given up; watches only until their answer begins.
+/// Time limit of a call. For a watch it covers only the time until the response begins.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// A refused call is repeated this often, after the pause the server asks for, at most `RETRY_PAUSE`.
+/// A throttled call, or a read without a response, is repeated this often. The server sets the pause
+/// after throttling, up to `RETRY_PAUSE`.
 const RETRIES: u32 = 2;
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
-/// Calls at once of a client that waits for nobody.
-const RESERVED: usize = 2;
+/// Concurrent calls of a reserved client.
+const RESERVED_CALLS: usize = 2;
 
-type Wire = BoxCloneSyncService<Request<Body>, Response<Answer>, BoxError>;
-/// The body of an answer.
-type Answer = UnsyncBoxBody<Bytes, BoxError>;
+type HttpService = BoxCloneSyncService<Request<Body>, Response<ResponseBody>, BoxError>;
+type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
 
-/// Makes clients for features, all on one connection pool and under one bound.
+/// Makes clients for features. They share one connection pool and one limit of concurrent calls.
 #[derive(Clone)]
 pub struct Clients {
     config: Config,
     user_timeout: Duration,
-    wire: Wire,
+    service: HttpService,
     in_flight: Arc<Semaphore>,
     metrics: Metrics,
 }
 
 impl Clients {
-    /// A pool to the cluster of `config`, with at most `max_in_flight` calls at once.
+    /// A connection pool to the cluster of `config`, with at most `max_in_flight` concurrent calls.
     pub fn new(
         config: Config,
         max_in_flight: usize,
         metrics: Metrics,
     ) -> Result<Self, kube::Error> {
-        Self::led_by(&[], config, max_in_flight, metrics)
+        Self::with_guards(&[], config, max_in_flight, metrics)
     }
 
-    /// The same, where writes are made under `guards`: bytes that the server does not acknowledge
-    /// are given up before another process may write.
-    pub fn led_by(
+    /// The same for clients whose writes need `guards`. A connection is closed if the server does not
+    /// acknowledge bytes in time: no write arrives after another process may have become leader.
+    pub fn with_guards(
         guards: &[Guard],
         config: Config,
         max_in_flight: usize,
@@ -65,7 +65,7 @@ impl Clients {
     ) -> Result<Self, kube::Error> {
         let user_timeout = tcp::user_timeout(guards);
         Ok(Self {
-            wire: wire(&config, user_timeout, usize::MAX)?,
+            service: http_service(&config, user_timeout, usize::MAX)?,
             config,
             user_timeout,
             in_flight: Arc::new(Semaphore::new(max_in_flight)),
@@ -73,7 +73,7 @@ impl Clients {
         })
     }
 
-    /// The client of one feature. Its writes are refused while one of `guards` does not hold.
+    /// The client of one feature. It refuses writes while one of `guards` is closed.
     pub fn client(&self, feature: &str, guards: Vec<Guard>) -> Client {
         let agent = format!("pontoon/{} ({feature})", env!("CARGO_PKG_VERSION"));
         let layer = GuardLayer(Policy {
@@ -84,29 +84,34 @@ impl Clients {
             metrics: self.metrics.clone(),
         });
         let namespace = self.config.default_namespace.clone();
-        Client::new(layer.layer(self.wire.clone()), namespace)
+        Client::new(layer.layer(self.service.clone()), namespace)
     }
 
-    /// A client whose calls never wait for others', on connections of its own: the Lease must be
-    /// renewed whatever goes on. Its connections live in the runtime that this is called in.
+    /// A client with its own connections, whose calls never wait for calls of other clients. The Lease
+    /// needs it for its renewals. Its connections belong to the tokio runtime of the caller.
     pub fn reserved(&self, purpose: &str, guards: Vec<Guard>) -> Result<Client, kube::Error> {
         let own = Self {
-            wire: wire(&self.config, self.user_timeout, 1)?,
-            in_flight: Arc::new(Semaphore::new(RESERVED)),
+            service: http_service(&self.config, self.user_timeout, 1)?,
+            in_flight: Arc::new(Semaphore::new(RESERVED_CALLS)),
             ..self.clone()
         };
         Ok(own.client(purpose, guards))
     }
 
-    /// A client for what every replica does: watches, leases, reviews.
+    /// A client without guards, for what every replica does: watches, leases, reviews.
     pub fn unguarded(&self, purpose: &str) -> Client {
         self.client(purpose, Vec::new())
     }
 }
 
 /// A pool of connections to the cluster of `config`.
-fn wire(config: &Config, user_timeout: Duration, max_idle: usize) -> Result<Wire, kube::Error> {
-    // Not kube's own stack: its body cannot be guarded, its retry holds a slot for minutes.
+fn http_service(
+    config: &Config,
+    user_timeout: Duration,
+    max_idle: usize,
+) -> Result<HttpService, kube::Error> {
+    // kube's own stack does not fit: its body cannot be guarded, and its retries occupy a permit for
+    // minutes.
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_connect_timeout(Some(CONNECT_TIMEOUT));
@@ -119,12 +124,12 @@ fn wire(config: &Config, user_timeout: Duration, max_idle: usize) -> Result<Wire
     let pool = legacy::Client::builder(TokioExecutor::new())
         .pool_max_idle_per_host(max_idle)
         .build(https);
-    // No queue in between, as kube's own client has one: each costs a call two switches of tasks.
+    // There is no buffer layer as in kube's own client: it costs each call two task switches.
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
-        .map_request(bound)
+        .map_request(with_guarded_body)
         .map_err(BoxError::from)
         .service(pool)
         .map_response(|response: Response<Incoming>| {
@@ -147,15 +152,16 @@ struct Policy {
 #[error("no answer within {:.1} s", .0.as_secs_f64())]
 pub(crate) struct NoAnswer(pub(crate) Duration);
 
-/// The guards of a write, on its way with it.
+/// The guards of a write, as an extension of its request.
 #[derive(Clone)]
-struct Asked(Vec<Guard>);
+struct WriteGuards(Vec<Guard>);
 
-/// Binds the body to the guards: they are asked once more behind every queue on the way to the
-/// connection, for a process that was frozen while a write stood in one must not send it.
-fn bound(mut request: Request<Body>) -> Request<GuardedBody<Body>> {
-    let asked = request.extensions_mut().remove::<Asked>();
-    let guards = asked.map(|Asked(guards)| guards).unwrap_or_default();
+/// Binds the body to the guards of the request. The body checks them again when its bytes are sent:
+/// a process that was frozen while the write was queued must not send it.
+fn with_guarded_body(mut request: Request<Body>) -> Request<GuardedBody<Body>> {
+    let guards = request.extensions_mut().remove::<WriteGuards>();
+    let guards = guards.map(|WriteGuards(guards)| guards);
+    let guards = guards.unwrap_or_default();
     request.map(|body| GuardedBody::wrap(body, guards))
 }
 
@@ -178,18 +184,18 @@ struct Guarded<S> {
 
 impl<S> Service<Request<Body>> for Guarded<S>
 where
-    S: Service<Request<Body>, Response = Response<Answer>, Error = BoxError>
+    S: Service<Request<Body>, Response = Response<ResponseBody>, Error = BoxError>
         + Clone
         + Send
         + 'static,
     S::Future: Send,
 {
-    type Response = Response<Answer>;
+    type Response = Response<ResponseBody>;
     type Error = BoxError;
-    type Future = BoxFuture<'static, Result<Response<Answer>, BoxError>>;
+    type Future = BoxFuture<'static, Result<Response<ResponseBody>, BoxError>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
-        Poll::Ready(Ok(())) // readiness of the wire is awaited per call, within the bound
+        Poll::Ready(Ok(())) // each call awaits the inner service, within the limit of concurrent calls
     }
 
     fn call(&mut self, request: Request<Body>) -> Self::Future {
@@ -197,14 +203,15 @@ where
     }
 }
 
-/// A body can be sent once, so what may be repeated is kept as bytes.
+/// Sends a request and repeats it where that is safe. A body can be sent only once, so it is collected
+/// into bytes first.
 async fn send<S>(
-    wire: S,
+    service: S,
     policy: Policy,
     request: Request<Body>,
-) -> Result<Response<Answer>, BoxError>
+) -> Result<Response<ResponseBody>, BoxError>
 where
-    S: Service<Request<Body>, Response = Response<Answer>, Error = BoxError>
+    S: Service<Request<Body>, Response = Response<ResponseBody>, Error = BoxError>
         + Clone
         + Send
         + 'static,
@@ -219,10 +226,10 @@ where
     let mut attempt = 0;
     loop {
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
-        let answer = once(wire.clone(), &policy, verb, request).await;
+        let answer = once(service.clone(), &policy, verb, request).await;
         let pause = match &answer {
             Ok(response) if response.status() == 429 => Some(retry_after(response)),
-            // No answer, so a read may be repeated; a write may have happened.
+            // Without a response a read may be repeated. A write may have happened.
             Err(error) if is_read(verb) && !error.is::<kernel::Deposed>() => {
                 Some(Duration::from_millis(100))
             }
@@ -239,41 +246,41 @@ where
 }
 
 async fn once<S>(
-    wire: S,
+    service: S,
     policy: &Policy,
     verb: &'static str,
     mut request: Request<Body>,
-) -> Result<Response<Answer>, BoxError>
+) -> Result<Response<ResponseBody>, BoxError>
 where
-    S: Service<Request<Body>, Response = Response<Answer>, Error = BoxError> + Send + 'static,
+    S: Service<Request<Body>, Response = Response<ResponseBody>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
-    let _slot = policy.in_flight.acquire().await?;
+    let _permit = policy.in_flight.acquire().await?;
     if !is_read(verb) {
-        // After every wait of ours; the body asks again after those of the connection pool.
+        // Checked after the wait for a permit. The body checks again after the waits of the pool.
         policy.guards.iter().try_for_each(Guard::check)?;
         request
             .extensions_mut()
-            .insert(Asked(policy.guards.clone()));
+            .insert(WriteGuards(policy.guards.clone()));
     }
-    let longest = if is_read(verb) {
+    let time_limit = if is_read(verb) {
         CALL_TIMEOUT
     } else {
         write_timeout(CALL_TIMEOUT, &policy.guards)
     };
     let _counted = InFlight::new(&policy.metrics);
     let call = async {
-        let response = wire.oneshot(request).await?;
+        let response = service.oneshot(request).await?;
         if verb == "watch" {
             return Ok(response);
         }
-        // The body belongs to the call: its time and its place.
+        // Reading the body counts as part of the call, for the time-out and for the permit.
         let (parts, body) = response.into_parts();
         let body = Full::new(body.collect().await?.to_bytes());
         let body = body.map_err(|never| match never {}).boxed_unsync();
         Ok(Response::from_parts(parts, body))
     };
-    let answer: Result<Result<_, BoxError>, _> = tokio::time::timeout(longest, call).await;
+    let answer: Result<Result<_, BoxError>, _> = tokio::time::timeout(time_limit, call).await;
     let result = match &answer {
         Ok(Ok(response)) if response.status().is_success() => "2xx".to_owned(),
         Ok(Ok(response)) => response.status().as_u16().to_string(),
@@ -286,14 +293,14 @@ where
         result,
     };
     policy.metrics.api_calls.get_or_create(&call).inc();
-    let answer = answer.map_err(|_| NoAnswer(longest))?;
+    let answer = answer.map_err(|_| NoAnswer(time_limit))?;
     answer.map_err(|error| match GuardedBody::refused(&*error) {
         Some(deposed) => deposed.into(),
         None => error,
     })
 }
 
-/// A call that is counted as under way for as long as it lives.
+/// Counts a call as in flight until it is dropped.
 struct InFlight(Gauge);
 
 impl InFlight {
@@ -357,7 +364,7 @@ mod tests {
             .ok();
     }
 
-    /// Clients whose calls are answered by `answer`, without a server.
+    /// Clients without a server: `answer` makes the responses.
     fn clients<F>(
         max_in_flight: usize,
         answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
@@ -369,7 +376,7 @@ mod tests {
         let nowhere = Config::new("http://127.0.0.1:9".parse().unwrap());
         let clients = Clients::new(nowhere, max_in_flight, Metrics::default()).unwrap();
         Clients {
-            wire: BoxCloneSyncService::new(tower::service_fn(answer).map_response(
+            service: BoxCloneSyncService::new(tower::service_fn(answer).map_response(
                 |response: Response<Body>| {
                     response.map(|body| body.map_err(BoxError::from).boxed_unsync())
                 },
@@ -401,7 +408,7 @@ mod tests {
         ));
         for calls in 1..=2 {
             let moment = tokio::time::timeout(Duration::from_secs(1), &mut both);
-            assert!(moment.await.is_err(), "a call is held up");
+            assert!(moment.await.is_err(), "a call waits");
             assert_eq!(arrived.load(Ordering::SeqCst), calls);
             gate.notify_one();
         }
@@ -453,7 +460,7 @@ mod tests {
             for (method, body) in [(Method::PATCH, "{}"), (Method::DELETE, "")] {
                 let guards = vec![closing(readings)];
                 let config = Config::new(url.parse().unwrap());
-                let clients = Clients::led_by(&guards, config, 1, Metrics::default()).unwrap();
+                let clients = Clients::with_guards(&guards, config, 1, Metrics::default()).unwrap();
                 let client = clients.client("f", guards);
                 let request = Request::builder()
                     .method(method.clone())
@@ -478,22 +485,25 @@ mod tests {
     #[tokio::test]
     async fn a_write_ends_before_another_leader_may_write() {
         install_crypto();
-        // It takes connections into its backlog, and answers nobody.
+        // The kernel accepts connections into the backlog, and nothing answers.
         let silent = TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", silent.local_addr().unwrap());
-        // Its clock stands still: it is nearly over, and stays so.
+        // The clock of this guard stands still, so the guard stays open for another 500 ms.
         let guard = Guard::new(Arc::new(TestClock::new())).with_margin(Duration::from_millis(300));
         guard.allow_until(Duration::from_millis(500));
         let guards = vec![guard];
         let config = Config::new(url.parse().unwrap());
-        let clients = Clients::led_by(&guards, config, 1, Metrics::default()).unwrap();
+        let clients = Clients::with_guards(&guards, config, 1, Metrics::default()).unwrap();
         let client = clients.client("f", guards);
         let (real, allowed) = (RealClock::new(), Guard::allowed_on_this_thread());
         let request = Request::patch("/api/v1/namespaces/a").body(b"{}".to_vec());
         let error = client.request_text(request.unwrap()).await.unwrap_err();
-        let said = crate::error::chain(&error);
-        assert!(said.contains("no answer within 0.8 s"), "{said}");
-        assert!(real.elapsed() < CALL_TIMEOUT / 2, "{said}");
-        assert!(Guard::allowed_on_this_thread() > allowed, "it was counted");
+        let message = crate::error::chain(&error);
+        assert!(message.contains("no answer within 0.8 s"), "{message}");
+        assert!(real.elapsed() < CALL_TIMEOUT / 2, "{message}");
+        assert!(
+            Guard::allowed_on_this_thread() > allowed,
+            "the write was counted"
+        );
     }
 }

@@ -1,10 +1,10 @@
-//! A bounded pool for work that would hold up the runtime: compiling, large diffs.
+//! A bounded pool for CPU-bound work that would block the runtime, such as large diffs.
 
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 
-/// Runs heavy work off the runtime's threads, as many pieces at once as there are cores.
+/// Runs CPU-bound work on separate threads, one piece of work per core at the same time.
 #[derive(Debug, Clone)]
 pub struct CpuPool(Arc<Semaphore>);
 
@@ -16,11 +16,11 @@ impl Default for CpuPool {
 }
 
 impl CpuPool {
-    /// Runs `work` when a core is free. A panic in it is the caller's panic.
+    /// Runs `work` when a core is free. Resumes a panic of `work` in the caller.
     pub async fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
         let core = self.0.clone().acquire_owned().await;
         let work = move || {
-            let _core = core; // held by the work, also when nobody waits for it any more
+            let _core = core; // the work owns the permit, also if its caller was dropped
             work()
         };
         match tokio::task::spawn_blocking(work).await {
@@ -37,10 +37,10 @@ mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
 
     #[tokio::test]
-    async fn at_most_its_size_runs_at_once() {
+    async fn no_more_work_runs_than_the_pool_has_cores() {
         let pool = CpuPool(Arc::new(Semaphore::new(2)));
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let pair = Arc::new(Barrier::new(2)); // each piece of work waits for another one
+        let pair = Arc::new(Barrier::new(2)); // each piece of work waits for a second one
         let all = (0..40).map(|_| {
             let (running, most, pair) = (running.clone(), most.clone(), pair.clone());
             pool.run(move || {

@@ -1,4 +1,4 @@
-//! What a feature stands on while it runs.
+//! What the engine gives to a feature: clients, caches, controllers, tasks.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,24 +11,24 @@ use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
-use crate::controller::{Controller, ControllerSpec, Surroundings};
+use crate::controller::{Controller, ControllerContext, ControllerSpec};
 use crate::events::Events;
 use crate::metrics::OfTask;
 use crate::slot::Slots;
 use crate::tasks::supervise;
 use crate::{Applier, Cache, Clients, CpuPool, Hub, Kind, Metrics, Pass, Stored, Tasks};
 
-/// What features do last of all.
-pub(crate) type Farewells = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
+/// Work that features do last, at shutdown.
+pub(crate) type ShutdownWork = Arc<Mutex<Vec<BoxFuture<'static, ()>>>>;
 
-/// How long passes of a controller that ends may go on before they are dropped.
+/// When a controller ends, its passes may run this long before they are dropped.
 const LAST_PASSES: Duration = Duration::from_secs(1);
 
-/// How often each task was started again after a panic, by feature and name.
+/// How often each task was restarted after a panic, by feature and task name.
 pub(crate) type Restarts = Arc<Mutex<BTreeMap<(String, &'static str), u32>>>;
 
-/// What is done about a panic of a task: it is logged, counted, and listed in `restarts`.
-pub(crate) fn restarted(
+/// Returns the function that logs and counts each panic of a task, and records it in `restarts`.
+pub(crate) fn panic_recorder(
     feature: &str,
     task: &'static str,
     restarts: &Restarts,
@@ -41,17 +41,17 @@ pub(crate) fn restarted(
     let (restarts, metrics) = (restarts.clone(), metrics.clone());
     move |panic: &str| {
         let feature = &label.feature;
-        tracing::error!(feature, task, panic, "task panicked; it starts again");
+        tracing::error!(feature, task, panic, "task panicked; restarting it");
         metrics.task_restarts.get_or_create(&label).inc();
         *restarts.lock().entry((feature.clone(), task)).or_default() += 1;
     }
 }
 
-/// The controllers of all features, until each has ended.
+/// The controllers of all features that have not ended.
 #[derive(Clone, Default)]
-pub(crate) struct Controllers(Arc<Mutex<Vec<Listed>>>);
+pub(crate) struct Controllers(Arc<Mutex<Vec<ListedController>>>);
 
-struct Listed {
+struct ListedController {
     feature: String,
     kind: Kind,
     is_ending: bool,
@@ -59,14 +59,15 @@ struct Listed {
 }
 
 impl Controllers {
-    /// Lists a controller. Answers the ends of those of the same kind that are about to end.
+    /// Lists a controller. Returns the `ended` tokens of the feature's controllers of this kind that are
+    /// ending.
     fn add(&self, feature: &str, kind: &Kind, ended: &CancellationToken) -> Vec<CancellationToken> {
         let mut all = self.0.lock();
         let same = all
             .iter()
             .filter(|one| one.is_ending && one.feature == feature && one.kind == *kind);
         let predecessors = same.map(|one| one.ended.clone()).collect();
-        all.push(Listed {
+        all.push(ListedController {
             feature: feature.to_owned(),
             kind: kind.clone(),
             is_ending: false,
@@ -81,26 +82,27 @@ impl Controllers {
         }
     }
 
-    /// Takes a controller off the list and removes its metric series, unless others count there.
+    /// Removes a controller from the list. Removes its metric series unless another one uses them.
     fn remove(&self, ended: &CancellationToken, controller: &Controller) {
         let mut all = self.0.lock();
         let Some(at) = all.iter().position(|one| one.ended == *ended) else {
             return;
         };
-        let gone = all.remove(at);
-        let is_like = |one: &&Listed| one.kind.kind.eq_ignore_ascii_case(&gone.kind.kind);
-        let alike: Vec<_> = all.iter().filter(is_like).collect();
-        let is_same = |one: &&Listed| {
-            one.feature == gone.feature
-                && one.kind.group == gone.kind.group
-                && one.kind.kind == gone.kind.kind
+        let removed = all.remove(at);
+        let has_kind_name =
+            |one: &&ListedController| one.kind.kind.eq_ignore_ascii_case(&removed.kind.kind);
+        let namesakes: Vec<_> = all.iter().filter(has_kind_name).collect();
+        let is_same = |one: &&ListedController| {
+            one.feature == removed.feature
+                && one.kind.group == removed.kind.group
+                && one.kind.kind == removed.kind.kind
         };
-        if !alike.iter().any(is_same) {
-            controller.remove_series(!alike.is_empty());
+        if !namesakes.iter().any(is_same) {
+            controller.remove_series(!namesakes.is_empty());
         }
     }
 
-    /// Feature and kind of each controller that is not about to end.
+    /// Feature and kind of each controller that is not ending.
     pub(crate) fn kinds(&self) -> Vec<(String, Kind)> {
         let all = self.0.lock();
         let running = all.iter().filter(|one| !one.is_ending);
@@ -110,33 +112,34 @@ impl Controllers {
     }
 }
 
-/// Everything a feature is lent. Cheap to clone.
+/// Everything that the engine gives to a feature. Cheap to clone.
 #[derive(Clone)]
 pub struct Deck {
     /// The feature's name.
     pub feature: String,
-    /// The Kubernetes API; writes only while we lead.
+    /// The client of the Kubernetes API. It writes only while this process leads.
     pub client: Client,
-    /// What others see of this cluster, cached.
+    /// The cached objects of this cluster.
     pub hub: Hub,
-    /// Time.
+    /// The time source.
     pub clock: SharedClock,
-    /// Series, and the registry for more.
+    /// The engine's metric series, and the registry for those of the feature.
     pub metrics: Metrics,
-    /// Where events go that belong to no pass.
+    /// Records events that belong to no pass.
     pub events: Events,
-    /// Which cluster this is, to the outside.
+    /// The cluster's identity in external systems.
     pub cluster: ClusterId,
     /// The operator's own namespace.
     pub namespace: String,
-    /// Cores for heavy work.
+    /// A pool for CPU-bound work.
     pub cpu: CpuPool,
-    /// Outside clients ask these before each write: our Lease, and a predecessor's if there is one.
+    /// Clients of external systems check these before each write: the guard of our Lease, and that of a
+    /// predecessor's Lease if there is one.
     pub guards: Vec<Guard>,
-    /// Where controllers run; they end before `tasks`, on which their passes may wait.
+    /// Runs controllers. They end before `tasks`, because their passes may wait for those.
     pub(crate) passes: Tasks,
     pub(crate) tasks: Tasks,
-    pub(crate) farewells: Farewells,
+    pub(crate) shutdown_work: ShutdownWork,
     pub(crate) leading: watch::Receiver<bool>,
     pub(crate) concurrency: usize,
     pub(crate) controllers: Controllers,
@@ -144,8 +147,8 @@ pub struct Deck {
 }
 
 impl Deck {
-    /// A deck for those who only look, such as verbs of the command line: it never leads, so its
-    /// guards refuse every write, controllers on it do nothing, and events go nowhere.
+    /// A deck for code that only reads, such as verbs of the command line. It never leads: its guards
+    /// refuse every write, its controllers do nothing, and its events are discarded.
     pub fn for_reading(
         feature: &str,
         clients: &Clients,
@@ -154,7 +157,7 @@ impl Deck {
         namespace: String,
         tasks: &Tasks,
     ) -> Self {
-        let guards = vec![Guard::held()]; // a lease that nobody ever wins
+        let guards = vec![Guard::closed()]; // nothing ever opens it
         let client = clients.client(feature, guards.clone());
         let clock: SharedClock = Arc::new(RealClock::new());
         let instance = "reader".to_owned();
@@ -173,7 +176,7 @@ impl Deck {
             guards,
             passes: tasks.child(),
             tasks: tasks.child(),
-            farewells: Farewells::default(),
+            shutdown_work: ShutdownWork::default(),
             leading: watch::channel(false).1,
             concurrency: 1,
             controllers: Controllers::default(),
@@ -181,16 +184,16 @@ impl Deck {
         }
     }
 
-    /// A pass over `object` that nobody asked for: to let a feature's own code look at it.
+    /// A pass over `object` outside a controller, so that a feature's own code can read with it.
     ///
     /// # When not to use it
-    /// On a deck that leads: another pass over the same object may be under way.
-    pub async fn look(&self, cache: &Cache, object: Arc<Stored>) -> Pass {
+    /// On a deck that leads: a controller may run another pass over the same object.
+    pub async fn reading_pass(&self, cache: &Cache, object: Arc<Stored>) -> Pass {
         Pass {
             id: "00000000".to_owned(),
             kind: cache.key().kind.clone(),
             cache: cache.clone(),
-            wish: Some(object.wish()),
+            user_fields_hash: Some(object.user_fields_hash()),
             object,
             client: self.client.clone(),
             events: self.events.clone(),
@@ -204,12 +207,12 @@ impl Deck {
         }
     }
 
-    /// Runs a controller until it is stopped or the process ends. Can be called at any time: while
-    /// another controller of this feature and kind is about to end, the new one's passes wait.
+    /// Runs a controller until it is stopped or the process ends. Can be called at any time: the new
+    /// controller's passes wait until an ending controller of this feature and kind has ended.
     pub fn control(&self, spec: ControllerSpec) -> Running {
         let ended = CancellationToken::new();
         let predecessors = self.controllers.add(&self.feature, spec.kind(), &ended);
-        let around = Surroundings {
+        let context = ControllerContext {
             feature: self.feature.clone(),
             client: self.client.clone(),
             hub: self.hub.clone(),
@@ -220,21 +223,21 @@ impl Deck {
             leading: self.leading.clone(),
         };
         let tasks = self.passes.child();
-        let controller = Controller::start(spec, around, &tasks, predecessors);
+        let controller = Controller::start(spec, context, &tasks, predecessors);
         Running {
             controller,
             tasks,
-            above: self.passes.clone(),
+            parent: self.passes.clone(),
             ended,
             controllers: self.controllers.clone(),
         }
     }
 
-    /// Runs `work` whenever this process leads: dropped when it stops leading, begun anew when it
-    /// leads again. For sweeps and batches that no single object asks for.
+    /// Runs `work` while this process leads. It is dropped when the process stops leading, and restarted
+    /// when the process leads again. For sweeps and batches that belong to no single object.
     ///
-    /// A panic is logged, counted and shown by `/readyz?verbose` under `name`, and `work` begins anew
-    /// after 1 s, later each time up to 5 min. Work that returns is over for good.
+    /// A panic is logged, counted and shown by `/readyz?verbose` under `name`. `work` is restarted after
+    /// 1 s, later each time up to 5 min. Work that returns is not restarted.
     pub fn task<F, W>(&self, name: &'static str, work: W)
     where
         W: Fn() -> F + Send + Sync + 'static,
@@ -242,7 +245,7 @@ impl Deck {
     {
         let mut leading = self.leading.clone();
         let clock = self.clock.clone();
-        let panicked = restarted(&self.feature, name, &self.restarts, &self.metrics);
+        let panicked = panic_recorder(&self.feature, name, &self.restarts, &self.metrics);
         self.tasks.spawn(async move {
             while leading.wait_for(|leads| *leads).await.is_ok() {
                 tokio::select! {
@@ -253,58 +256,65 @@ impl Deck {
         });
     }
 
-    /// Runs `work` once, last of all: passes have ended and the Lease is given back, so it may only
-    /// tidy up what this process alone knows of, such as a login. It gets a few seconds.
-    pub fn at_the_end(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.farewells.lock().push(Box::pin(work));
+    /// Runs `work` once at shutdown, after passes have ended and the Lease is released. So it may only
+    /// clean up what belongs to this process alone, such as a login. It has 5 s.
+    pub fn on_shutdown(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.shutdown_work.lock().push(Box::pin(work));
     }
 
-    /// An applier for one concern of this feature.
-    pub fn applier(&self, manager: impl Into<String>) -> Applier {
-        Applier::new(self.client.clone(), manager)
+    /// An applier that writes under this field manager.
+    pub fn applier(&self, field_manager: impl Into<String>) -> Applier {
+        Applier::new(self.client.clone(), field_manager)
     }
 }
 
-/// A controller under way.
+/// A running controller.
 pub struct Running {
     controller: Arc<Controller>,
     tasks: Tasks,
-    above: Tasks,
+    parent: Tasks,
     ended: CancellationToken,
     controllers: Controllers,
 }
 
 impl Running {
-    /// Asks for a pass over `key`: something outside has changed.
+    /// Requests a pass over `key`, because something outside the cluster has changed.
     pub fn wake(&self, key: &ObjectKey) {
         self.controller.wake(key);
     }
 
-    /// The same after `delay`, unless a pass comes sooner: for many who waited for one thing.
+    /// The same for an object whose last pass waited for a permit that is ready now. Its pass comes before
+    /// most changes by users: a permit that nobody fetches expires.
+    pub fn resume(&self, key: &ObjectKey) {
+        self.controller.resume(key);
+    }
+
+    /// Like [`Running::wake`] after `delay`, unless a pass comes sooner. It spreads the passes of many
+    /// objects that waited for the same change.
     pub fn wake_in(&self, key: &ObjectKey, delay: Duration) {
         self.controller.wake_in(key, delay);
     }
 
-    /// Ends the controller and waits until its passes have ended or, after a second, been dropped.
+    /// Ends the controller and waits for its passes. After a second they are dropped.
     pub async fn stop(self) {
         let ended = self.ended.clone();
         self.end();
         ended.cancelled().await;
     }
 
-    /// Ends the controller without waiting. Its passes are dropped after a second; a controller of
-    /// the same kind that is started meanwhile waits for that.
+    /// Ends the controller without waiting. Its passes are dropped after a second. A controller of the
+    /// same kind that is started meanwhile waits until they have ended.
     pub fn end(self) {
         let Self {
             controller,
             tasks,
-            above,
+            parent,
             ended,
             controllers,
         } = self;
         controllers.set_ending(&ended);
         tasks.stop();
-        above.run(async move {
+        parent.run(async move {
             if tokio::time::timeout(LAST_PASSES, tasks.finish())
                 .await
                 .is_err()

@@ -1,10 +1,11 @@
-//! What a pass wrote of other objects, so that its echo on a watch is no news to the same object.
+//! Records what a pass wrote to other objects. The watch event of such a write (its echo) does not
+//! cause another pass over the same object.
 //!
 //! # Guarantees
-//! - Only the object whose pass wrote is spared: other objects and controllers hear of the change.
-//! - A change by others after our write has a later version, so it is always news.
+//! - Only the object whose pass wrote is exempt. Other objects and controllers see the change.
+//! - A later change by others has a higher version, so it always causes a pass.
 //! # Limits
-//! Writes are noticed on the pass's own task. One sent from another task only costs a pass more, and
+//! Writes are recorded only on the task of the pass. A write from another task costs one more pass, and
 //! does not count as a write of the pass.
 
 use std::cell::RefCell;
@@ -39,17 +40,17 @@ impl Version {
 /// What a pass wrote.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Writes {
-    /// Other objects of this cluster that are wholly ours, as the pass left them.
+    /// The last written versions of other objects of this cluster that the operator owns.
     pub(crate) objects: Vec<Version>,
-    /// Whether a guard let any write through, in this cluster or outside.
+    /// Whether a guard allowed any write, in this cluster or in an external system.
     pub(crate) any: bool,
 }
 
-/// Runs a pass and answers, beside how it ended, what it wrote.
-pub(crate) async fn listen<T>(pass: impl Future<Output = T>) -> (T, Writes) {
+/// Runs a pass. Returns its result and its writes.
+pub(crate) async fn track_writes<T>(pass: impl Future<Output = T>) -> (T, Writes) {
     let mut pass = pin!(pass);
     let mut any = false;
-    let listening = async {
+    let tracked = async {
         let ended = poll_fn(|context| {
             let before = Guard::allowed_on_this_thread();
             let polled = pass.as_mut().poll(context);
@@ -60,44 +61,46 @@ pub(crate) async fn listen<T>(pass: impl Future<Output = T>) -> (T, Writes) {
         let objects = WRITTEN.with(RefCell::take);
         (ended, Writes { objects, any })
     };
-    WRITTEN.scope(RefCell::default(), listening).await
+    WRITTEN.scope(RefCell::default(), tracked).await
 }
 
-/// Notes that the pass on this task left `object` as it is here.
-pub(crate) fn wrote(object: &Value) {
+/// Records that the pass on this task wrote this version of `object`.
+pub(crate) fn record_write(object: &Value) {
     if let Some(version) = Version::of(object) {
-        // Outside a pass nobody listens.
-        let _ = WRITTEN.try_with(|written| keep(&mut written.borrow_mut(), version));
+        // It fails outside a pass, where no writes are tracked.
+        let _ = WRITTEN.try_with(|written| set_version(&mut written.borrow_mut(), version));
     }
 }
 
-/// Replaces an older version of the same object.
-fn keep(versions: &mut Vec<Version>, version: Version) {
-    versions.retain(|known| known.uid != version.uid);
+/// Adds a version and removes others of the same object.
+fn set_version(versions: &mut Vec<Version>, version: Version) {
+    versions.retain(|other| other.uid != version.uid);
     versions.push(version);
 }
 
-/// Tells echoes from news, for the objects of one controller.
+/// Distinguishes echoes from changes by others, for the objects of one controller.
 #[derive(Debug, Default)]
 pub(crate) struct Echoes {
-    /// What an object's last pass wrote, until the watch has shown it.
+    /// What an object's last pass wrote and the watch has not shown yet.
     expected: HashMap<ObjectKey, Vec<Version>>,
-    /// What the watch has shown while the object's pass was under way: its answers may be missing.
+    /// What the watch showed during the object's pass. The pass may not have the response to its write
+    /// yet.
     early: HashMap<ObjectKey, Vec<Version>>,
 }
 
 impl Echoes {
-    /// Keeps what was seen during a pass over `key` until it is known what that pass wrote.
-    pub(crate) fn hold(&mut self, key: &ObjectKey, seen: Version) {
-        keep(self.early.entry(key.clone()).or_default(), seen);
+    /// Defers the decision on a version that the watch showed during a pass over `key`. [`Self::ended`]
+    /// decides.
+    pub(crate) fn defer(&mut self, key: &ObjectKey, seen: Version) {
+        set_version(self.early.entry(key.clone()).or_default(), seen);
     }
 
-    /// Whether what was seen, outside a pass over `key`, is its own write.
+    /// Whether a version that the watch showed outside a pass over `key` is the pass's own write.
     pub(crate) fn is_echo(&mut self, key: &ObjectKey, seen: &Version) -> bool {
         let Some(expected) = self.expected.get_mut(key) else {
             return false;
         };
-        let Some(at) = expected.iter().position(|known| known.uid == seen.uid) else {
+        let Some(at) = expected.iter().position(|one| one.uid == seen.uid) else {
             return false;
         };
         let number = expected[at].number;
@@ -110,7 +113,7 @@ impl Echoes {
         seen.number <= number
     }
 
-    /// A pass over `key` has ended and wrote this; answers whether there was news during it.
+    /// Takes in what a pass over `key` wrote. Returns whether others changed something during the pass.
     pub(crate) fn ended(&mut self, key: &ObjectKey, wrote: Vec<Version>) -> bool {
         if wrote.is_empty() {
             self.expected.remove(key);
@@ -121,13 +124,13 @@ impl Echoes {
         early.iter().filter(|seen| !self.is_echo(key, seen)).count() > 0
     }
 
-    /// `key` is gone.
+    /// Removes what is recorded of `key`.
     pub(crate) fn forget(&mut self, key: &ObjectKey) {
         self.expected.remove(key);
         self.early.remove(key);
     }
 
-    /// Passes were dropped and run again: nothing is expected of them.
+    /// Clears everything, because passes were dropped and run again.
     pub(crate) fn interrupted(&mut self) {
         self.expected.clear();
         self.early.clear();
@@ -152,34 +155,34 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pass_is_told_what_it_wrote_last() {
+    async fn the_last_written_version_of_an_object_counts() {
         let object = |number: &str| json!({"metadata": {"uid": "u", "resourceVersion": number}});
-        wrote(&object("1"));
+        record_write(&object("1"));
         let pass = async {
-            wrote(&object("2"));
-            wrote(&object("3"));
+            record_write(&object("2"));
+            record_write(&object("3"));
             "ended"
         };
-        let (ended, writes) = listen(pass).await;
+        let (ended, writes) = track_writes(pass).await;
         assert_eq!((ended, writes.objects), ("ended", vec![version("u", 3)]));
     }
 
     #[rstest]
     #[case::a_write(Guard::always(), true)]
-    #[case::a_refused_write(Guard::held(), false)]
+    #[case::a_refused_write(Guard::closed(), false)]
     #[tokio::test]
-    async fn a_write_counts_wherever_it_goes(#[case] guard: Guard, #[case] expected: bool) {
-        Guard::always().check().unwrap(); // not by the pass
+    async fn a_write_to_any_system_counts(#[case] guard: Guard, #[case] expected: bool) {
+        Guard::always().check().unwrap(); // outside the pass
         let pass = async {
             tokio::task::yield_now().await;
-            guard.check().ok(); // as every client does
+            guard.check().ok(); // every client does this before a write
             tokio::task::yield_now().await;
         };
-        assert_eq!(listen(pass).await.1.any, expected);
+        assert_eq!(track_writes(pass).await.1.any, expected);
     }
 
     #[test]
-    fn our_own_write_is_an_echo_once_and_what_follows_is_news() {
+    fn our_own_write_is_an_echo_and_a_later_version_is_not() {
         let mut echoes = Echoes::default();
         assert!(!echoes.ended(&key(), vec![version("u", 5)]));
         assert!(echoes.is_echo(&key(), &version("u", 4)));
@@ -189,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_hides_no_news() {
+    fn a_skipped_version_or_another_object_is_no_echo() {
         let mut echoes = Echoes::default();
         echoes.ended(&key(), vec![version("u", 5)]);
         assert!(!echoes.is_echo(&key(), &version("u", 7)));
@@ -197,17 +200,17 @@ mod tests {
     }
 
     #[test]
-    fn an_echo_that_comes_before_the_answer_is_known_at_the_end_of_the_pass() {
+    fn an_echo_during_the_pass_is_recognised_when_it_ends() {
         let mut echoes = Echoes::default();
-        echoes.hold(&key(), version("u", 5));
+        echoes.defer(&key(), version("u", 5));
         assert!(!echoes.ended(&key(), vec![version("u", 5)]));
-        echoes.hold(&key(), version("u", 8));
+        echoes.defer(&key(), version("u", 8));
         assert!(echoes.ended(&key(), vec![version("u", 7)]));
         assert!(echoes.expected.is_empty() && echoes.early.is_empty());
     }
 
     #[test]
-    fn the_write_of_one_object_is_news_to_another() {
+    fn a_write_by_the_pass_of_another_object_is_no_echo() {
         let mut echoes = Echoes::default();
         echoes.ended(&key(), vec![version("u", 5)]);
         assert!(!echoes.is_echo(&ObjectKey::namespaced("a", "other"), &version("u", 5)));

@@ -1,4 +1,4 @@
-//! Starts everything in order, keeps it running, and ends it in good order.
+//! Starts the parts of the operator in order, supervises them, and shuts them down in order.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use kube::api::Api;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::deck::{Controllers, Farewells, Restarts, restarted};
+use crate::deck::{Controllers, Restarts, ShutdownWork, panic_recorder};
 use crate::lease::{self, Claim, LeaseSettings, LeaseThread};
 use crate::review::Reviewer;
 use crate::server::{self, ListenError, Readiness, Secure};
@@ -22,64 +22,66 @@ use crate::{
     WatchKey,
 };
 
-/// A predecessor's Lease is held for this long at a time, and renewed at a third of it.
+/// A predecessor's Lease has this duration. It is renewed every third of it.
 const LEGACY_DURATION: Duration = Duration::from_secs(60);
 const LEGACY_DEADLINE: Duration = Duration::from_secs(40);
 const LEGACY_RETRY: Duration = Duration::from_secs(20);
-/// Events that wait at shutdown are sent within this time, or dropped.
+/// Time limit for sending the waiting events at shutdown. The others are dropped.
 const LAST_EVENTS: Duration = Duration::from_secs(1);
-/// How long what features do last of all may take; with drain and release within the pod's 30 s.
-const FAREWELL: Duration = Duration::from_secs(5);
+/// Time limit for the shutdown work of features. With drain and release it fits into the 30 s that a
+/// pod has.
+const SHUTDOWN_WORK_TIMEOUT: Duration = Duration::from_secs(5);
 const START_RETRY: Backoff = Backoff {
     first: Duration::from_millis(200),
     cap: Duration::from_secs(5),
     jitter: 0.2,
 };
 
-/// How the process runs, whatever features it has.
+/// Settings of the process that do not depend on its features.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// The cluster's name to the outside; else the UID of kube-system.
+    /// The cluster's identity in external systems. Without one it is the UID of kube-system.
     pub cluster: Option<ClusterId>,
     /// The operator's own namespace.
     pub namespace: String,
-    /// Leadership; none for a process that is alone.
+    /// Leader election. Without one the process acts as the only replica.
     pub lease: Option<LeaseSettings>,
-    /// Calls to the Kubernetes API at once.
+    /// Concurrent calls to the Kubernetes API.
     pub api_calls: usize,
-    /// Passes at once per controller.
+    /// Concurrent passes of each controller.
     pub concurrency: usize,
-    /// How long passes may take to end at shutdown.
+    /// Time limit for passes to end at shutdown.
     pub drain: Duration,
-    /// Where probes are served.
+    /// The address of the probes.
     pub probes: Option<SocketAddr>,
-    /// Where metrics are served.
+    /// The address of the metrics.
     pub metrics: Option<SocketAddr>,
-    /// With TLS and access checks, under this certificate.
+    /// The certificate of the metrics server. With one it uses TLS and checks access.
     pub metrics_certificate: Option<Certificate>,
-    /// Time.
+    /// The time source.
     pub clock: SharedClock,
 }
 
-/// Why the process could not start. Nothing outside is among the reasons: that is waited for.
+/// Why the process could not start. An external system that is unreachable is no reason: the process
+/// waits for it.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// A flag.
+    /// A flag has an invalid value.
     #[error(transparent)]
     Usage(#[from] Usage),
-    /// An address.
+    /// An address cannot be served on.
     #[error(transparent)]
     Listen(#[from] ListenError),
-    /// A certificate.
+    /// A certificate cannot be used.
     #[error(transparent)]
     Certificate(#[from] CertificateError),
-    /// The kubeconfig or service account.
+    /// The kubeconfig or service account cannot be used.
     #[error(
         "the Kubernetes client cannot be set up: {0}; check KUBECONFIG or the pod's service account"
     )]
     Client(#[from] kube::Error),
-    /// The thread of the Lease.
-    #[error("the thread that holds the lease cannot be started: {0}; check the limits of the pod")]
+    /// The thread of the Lease cannot be started.
+    #[error("the thread that renews the lease cannot be started: {0}; check the limits of the pod")]
     Thread(std::io::Error),
 }
 
@@ -93,21 +95,21 @@ pub struct Engine {
     events: Events,
     guard: Guard,
     cpu: CpuPool,
-    farewells: Farewells,
+    shutdown_work: ShutdownWork,
     leading: watch::Sender<bool>,
-    status: Arc<Standing>,
+    status: Arc<EngineReadiness>,
 }
 
-/// What features have under way.
+/// The running tasks of features.
 struct Work {
-    /// Controllers and their passes: the first to end.
+    /// Controllers and their passes. They end first.
     passes: Tasks,
-    /// Everything else.
+    /// All other tasks.
     tasks: Tasks,
 }
 
-/// What readiness is told from.
-struct Standing {
+/// The state that `/readyz` reports.
+struct EngineReadiness {
     hub: Hub,
     leading: watch::Receiver<bool>,
     controllers: Controllers,
@@ -116,16 +118,16 @@ struct Standing {
 }
 
 impl Engine {
-    /// Sets the parts up; nothing runs yet but probes, metrics and event sending.
+    /// Sets the parts up. Only probes, metrics and the event sender run afterwards.
     pub async fn new(settings: Settings, config: kube::Config) -> Result<Self, StartError> {
         let metrics = Metrics::default();
         let tasks = Tasks::default();
         let guard = match &settings.lease {
-            Some(lease) => Guard::held().with_margin(lease.margin()),
+            Some(lease) => Guard::closed().with_margin(lease.margin()),
             None => Guard::always(),
         };
         let guards = std::slice::from_ref(&guard);
-        let clients = Clients::led_by(guards, config, settings.api_calls, metrics.clone())?;
+        let clients = Clients::with_guards(guards, config, settings.api_calls, metrics.clone())?;
         let hub = Hub::new(clients.unguarded("hub"), tasks.child(), metrics.clone());
         let instance = settings
             .lease
@@ -138,7 +140,7 @@ impl Engine {
             instance,
         );
         let (leading, leads) = watch::channel(false);
-        let status = Arc::new(Standing {
+        let status = Arc::new(EngineReadiness {
             hub: hub.clone(),
             leading: leads,
             controllers: Controllers::default(),
@@ -154,7 +156,7 @@ impl Engine {
             events,
             guard,
             cpu: CpuPool::default(),
-            farewells: Farewells::default(),
+            shutdown_work: ShutdownWork::default(),
             leading,
             status,
         };
@@ -163,7 +165,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Runs `features` until `stop` resolves; then drains, gives the Lease back and returns.
+    /// Runs `features` until `stop` resolves. Then drains passes, releases the Lease and returns.
     pub async fn run(
         self,
         features: &[Box<dyn Feature>],
@@ -176,7 +178,7 @@ impl Engine {
             if self.settings.lease.is_none() && feature.legacy_lease(args).is_some() {
                 let name = feature.name();
                 return Err(Usage(format!(
-                    "--{name}-legacy-lease needs --leader-elect=true: without it both would write"
+                    "--{name}-legacy-lease needs --leader-elect=true, or both controllers would write"
                 ))
                 .into());
             }
@@ -202,7 +204,7 @@ impl Engine {
         }
         let lease = lease.map(|lease| LeaseThread::start(lease, &self.clients, guard, leading));
         let lease = lease.transpose()?;
-        // The Lease is kept while passes come to their end.
+        // The Lease is renewed until the passes have ended.
         tokio::select! {
             () = self.count_leading() => {}
             () = async { stop.await; self.drain(&work).await } => {}
@@ -210,24 +212,25 @@ impl Engine {
         if let Some(lease) = lease {
             lease.release().await;
         }
-        let farewells = std::mem::take(&mut *self.farewells.lock());
-        let farewells = futures::future::join_all(farewells);
-        if tokio::time::timeout(FAREWELL, farewells).await.is_err() {
-            tracing::warn!("a feature did not end in time; it is dropped");
+        let shutdown_work = std::mem::take(&mut *self.shutdown_work.lock());
+        let shutdown_work = futures::future::join_all(shutdown_work);
+        let in_time = tokio::time::timeout(SHUTDOWN_WORK_TIMEOUT, shutdown_work).await;
+        if in_time.is_err() {
+            tracing::warn!("the shutdown work of a feature did not end in time and was dropped");
         }
         self.tasks.stop();
         Ok(())
     }
 
-    /// Takes no more work and lets what is under way end; drops what does not in time. Tasks end after
-    /// the passes that may wait for them, and the events of both are sent last.
+    /// Starts no more passes and waits for the running ones. Drops those that do not end in time. Tasks
+    /// end after the passes that may wait for them. The events of both are sent last.
     async fn drain(&self, work: &Work) {
         tracing::info!("stopping");
         if tokio::time::timeout(self.settings.drain, work.passes.finish())
             .await
             .is_err()
         {
-            tracing::warn!("passes were still under way at the deadline; they are dropped");
+            tracing::warn!("some passes did not end before the deadline and were dropped");
             work.passes.kill().await;
         }
         work.tasks.kill().await;
@@ -235,7 +238,7 @@ impl Engine {
             .await
             .is_err()
         {
-            tracing::warn!("some events could not be sent in time; they are dropped");
+            tracing::warn!("some events could not be sent in time and were dropped");
         }
     }
 
@@ -259,7 +262,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Who we are to the outside. Waits for the API server as long as it takes.
+    /// The cluster's identity. Waits for the API server without a time limit.
     async fn identify(&self) -> ClusterId {
         if let Some(cluster) = &self.settings.cluster {
             return cluster.clone();
@@ -279,7 +282,7 @@ impl Engine {
             };
             tracing::warn!(
                 why,
-                "the cluster's identity (UID of namespace kube-system) cannot be read; trying again"
+                "cannot read the cluster's identity (UID of namespace kube-system); retrying"
             );
             self.status.note("cluster", false, why);
             failures += 1;
@@ -287,23 +290,23 @@ impl Engine {
         }
     }
 
-    /// Runs `work` on every replica, as long as the process. After a panic it begins anew, as the
-    /// tasks of features do.
+    /// Runs `work` on every replica until the process ends. After a panic it is restarted like the tasks
+    /// of features.
     fn supervise<F, W>(&self, name: &'static str, work: W)
     where
         W: Fn() -> F + Send + Sync + 'static,
         F: Future<Output = ()> + Send,
     {
         let clock = self.settings.clock.clone();
-        let panicked = restarted("engine", name, &self.status.restarts, &self.metrics);
+        let panicked = panic_recorder("engine", name, &self.status.restarts, &self.metrics);
         self.tasks
             .spawn(async move { supervise(&clock, work, panicked).await });
     }
 
-    /// A CRD that comes, changes or goes wakes the watches that miss it.
+    /// Wakes the watches of a kind when its CRD is created, changed or deleted.
     fn wake_on_crds(&self) {
         let hub = self.hub.clone();
-        let crds = hub.cache(WatchKey::crds()); // its watch outlives a panic
+        let crds = hub.cache(WatchKey::crds()); // keeps the watch alive through a panic
         self.supervise("crds", move || {
             let followed = hub.follow(crds.key().clone());
             hub.clone().wake_on_crds(followed)
@@ -320,9 +323,10 @@ impl Engine {
         let mut guards = vec![self.guard.clone()];
         let mut leading = self.leading.subscribe();
         if let (Some(lease), Some(legacy)) = (&self.settings.lease, feature.legacy_lease(args)) {
-            let guard = Guard::held().with_margin(LEGACY_DURATION.saturating_sub(LEGACY_DEADLINE));
+            let guard =
+                Guard::closed().with_margin(LEGACY_DURATION.saturating_sub(LEGACY_DEADLINE));
             guards.push(guard.clone());
-            leading = self.hold_legacy(lease, legacy, guard, feature.name(), &work.tasks)?;
+            leading = self.claim_legacy_lease(lease, legacy, guard, feature.name(), &work.tasks)?;
         }
         Ok(Deck {
             feature: feature.name().to_owned(),
@@ -337,7 +341,7 @@ impl Engine {
             guards,
             passes: work.passes.clone(),
             tasks: work.tasks.clone(),
-            farewells: self.farewells.clone(),
+            shutdown_work: self.shutdown_work.clone(),
             leading,
             concurrency: self.settings.concurrency,
             controllers: self.status.controllers.clone(),
@@ -345,9 +349,9 @@ impl Engine {
         })
     }
 
-    /// While we lead, also holds the Lease of the controller this feature replaces. A fellow's (a
-    /// former leader of our own Lease) is taken at once; a stranger's is waited for.
-    fn hold_legacy(
+    /// While this process leads, also holds the Lease of the controller that this feature replaces. If a
+    /// replica of this operator holds it, this process takes it at once. Otherwise it waits for it.
+    fn claim_legacy_lease(
         &self,
         lease: &LeaseSettings,
         legacy: LegacyLease,
@@ -355,28 +359,28 @@ impl Engine {
         feature: &'static str,
         work: &Tasks,
     ) -> Result<watch::Receiver<bool>, StartError> {
-        let fellow = format!("pontoon/{}/", lease.namespace);
+        let replica_prefix = format!("pontoon/{}/", lease.namespace);
         let settings = LeaseSettings {
             namespace: legacy
                 .namespace
                 .unwrap_or_else(|| self.settings.namespace.clone()),
             name: legacy.name,
-            identity: format!("{fellow}{}", lease.identity),
+            identity: format!("{replica_prefix}{}", lease.identity),
             duration: LEGACY_DURATION,
             deadline: LEGACY_DEADLINE,
             retry: LEGACY_RETRY,
         };
         let clock: SharedClock = Arc::new(RealClock::new());
         let client = self.clients.reserved("lease", vec![self.guard.clone()])?;
-        let claim = Claim::new(settings, client, guard, clock, Some(fellow));
-        let (both, reader) = watch::channel(false);
+        let claim = Claim::new(settings, client, guard, clock, Some(replica_prefix));
+        let (holds_both, reader) = watch::channel(false);
         let (leading, status) = (self.leading.subscribe(), self.status.clone());
         let name = format!("{feature} predecessor's lease");
-        work.spawn(lease::keep_while_leading(
+        work.spawn(lease::claim_while_leading(
             claim,
             leading,
-            both,
-            move |held, how| status.note(&name, held, how),
+            holds_both,
+            move |is_holder, state| status.note(&name, is_holder, state),
         ));
         Ok(reader)
     }
@@ -394,15 +398,15 @@ impl Engine {
     }
 }
 
-impl Standing {
-    fn note(&self, name: &str, fine: bool, how: String) {
+impl EngineReadiness {
+    fn note(&self, name: &str, is_fine: bool, state: String) {
         let mut notes = self.notes.lock();
-        notes.retain(|(known, ..)| known != name);
-        notes.push((name.to_owned(), fine, how));
+        notes.retain(|(other, ..)| other != name);
+        notes.push((name.to_owned(), is_fine, state));
     }
 }
 
-impl Readiness for Standing {
+impl Readiness for EngineReadiness {
     fn details(&self) -> Vec<(String, bool, String)> {
         let leads = *self.leading.borrow();
         let mut details = vec![(
@@ -413,8 +417,8 @@ impl Readiness for Standing {
         details.extend(self.notes.lock().iter().cloned());
         for ((feature, task), count) in self.restarts.lock().iter() {
             let times = if *count == 1 { "time" } else { "times" };
-            let how = format!("restarted {count} {times}");
-            details.push((format!("task {feature}/{task}"), false, how));
+            let state = format!("restarted {count} {times}");
+            details.push((format!("task {feature}/{task}"), false, state));
         }
         let watches = self.hub.health();
         for (feature, kind) in self.controllers.kinds() {
@@ -422,25 +426,26 @@ impl Readiness for Standing {
                 .iter()
                 .find(|(key, _)| key.kind == kind)
                 .map(|(_, health)| health.clone());
-            let (fine, how) = told(health.as_ref(), &kind);
-            details.push((format!("feature {feature}"), fine, how));
+            let (is_fine, state) = watch_state(health.as_ref(), &kind);
+            details.push((format!("feature {feature}"), is_fine, state));
         }
         for (key, health) in &watches {
-            let (fine, how) = told(Some(health), &key.kind);
-            details.push((format!("watch {}", key.kind), fine, how));
+            let (is_fine, state) = watch_state(Some(health), &key.kind);
+            details.push((format!("watch {}", key.kind), is_fine, state));
         }
         details
     }
 }
 
-fn told(health: Option<&Health>, kind: &Kind) -> (bool, String) {
+/// Whether a watch is up to date, and its state as text.
+fn watch_state(health: Option<&Health>, kind: &Kind) -> (bool, String) {
     match health {
         Some(Health::Synced) => (true, format!("{} up to date", kind.kind)),
         Some(Health::Unserved) => (
             false,
             format!(
-                "{} answered with 404, though nothing says that it is gone; what was read is kept; \
-                 see whether the CRD {} serves {}",
+                "{} answered with 404, but its absence is not confirmed; cached objects stay; \
+                 check that the CRD {} serves {}",
                 kind.kind,
                 kind.crd_name(),
                 kind.version
@@ -448,10 +453,10 @@ fn told(health: Option<&Health>, kind: &Kind) -> (bool, String) {
         ),
         Some(Health::Absent) => (
             false,
-            format!("sleeps: apply the CRD {} and it starts", kind.crd_name()),
+            format!("kind not found; apply the CRD {}", kind.crd_name()),
         ),
         Some(Health::Broken(why)) => (false, format!("{} interrupted: {why}", kind.kind)),
-        Some(Health::Starting) | None => (false, format!("{} being read", kind.kind)),
+        Some(Health::Starting) | None => (false, format!("{} is being listed", kind.kind)),
     }
 }
 
@@ -497,7 +502,7 @@ mod tests {
         });
         let (ended, has_ended) = oneshot::channel();
         work.passes.run(async move {
-            tokio::time::sleep(Duration::from_secs(1)).await; // the engine is told to stop
+            tokio::time::sleep(Duration::from_secs(1)).await; // meanwhile the engine begins to stop
             let (answer, answered) = oneshot::channel();
             request.send(answer).ok();
             ended.send(answered.await.is_ok()).ok();
@@ -509,7 +514,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_of_the_engine_that_panics_begins_anew() {
+    async fn work_of_the_engine_that_panics_is_restarted() {
         let engine = engine().await;
         let runs = Arc::new(AtomicU32::new(0));
         let counted = runs.clone();
@@ -520,11 +525,11 @@ mod tests {
                 std::future::pending::<()>().await;
             }
         });
-        tokio::time::sleep(Duration::from_secs(2)).await; // it waits 1 s
+        tokio::time::sleep(Duration::from_secs(2)).await; // the first back-off is 1 s
         assert_eq!(runs.load(Ordering::SeqCst), 2);
         let details = engine.status.details();
-        let (name, how) = ("task engine/work".into(), "restarted 1 time".into());
-        assert!(details.contains(&(name, false, how)), "{details:?}");
+        let (name, state) = ("task engine/work".into(), "restarted 1 time".into());
+        assert!(details.contains(&(name, false, state)), "{details:?}");
         let text = engine.metrics.text();
         let count = r#"pontoon_task_restarts_total{feature="engine",task="work"} 1"#;
         assert!(text.contains(count), "{text}");
@@ -536,7 +541,7 @@ mod tests {
         let restarts = &engine.status.restarts;
         restarts.lock().insert(("vault".into(), "orphans"), 2);
         let details = engine.status.details();
-        let (name, how) = ("task vault/orphans".into(), "restarted 2 times".into());
-        assert!(details.contains(&(name, false, how)), "{details:?}");
+        let (name, state) = ("task vault/orphans".into(), "restarted 2 times".into());
+        assert!(details.contains(&(name, false, state)), "{details:?}");
     }
 }

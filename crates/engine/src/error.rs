@@ -3,24 +3,24 @@
 use kernel::{Class, Deposed};
 use kube::core::Status;
 
-/// The cause of a refused apply: another field manager owns a field we would set.
+/// The cause of a refused apply: another field manager owns a field that we set.
 const FIELD_OWNED: &str = "FieldManagerConflict";
 
-/// The field that a write bound to another object's UID is refused for.
+/// The field that the API server names when a write has the UID of another object.
 const UID_FIELD: &str = "metadata.uid";
-/// The reason we give that refusal.
+/// Our reason for that refusal.
 const OTHER_OBJECT: &str = "OtherObject";
 
-/// An error that knows what it is to us. What a pass fails with implements it.
+/// An error with a class. The error of a pass must implement it.
 pub trait Classified: std::error::Error + Send + Sync + 'static {
-    /// Its class; the only thing code decides by.
+    /// The class. Decisions depend on nothing else.
     fn class(&self) -> Class;
 }
 
-/// A call to the Kubernetes API that did not do what was asked.
+/// A failed call to the Kubernetes API.
 #[derive(Debug, thiserror::Error)]
 pub enum ApiError {
-    /// The server answered, and said no.
+    /// The server refused the call.
     #[error("{what}: the API server answered {code} {reason}: {message}")]
     Answer {
         /// Verb and object.
@@ -29,32 +29,32 @@ pub enum ApiError {
         code: u16,
         /// Machine-readable reason.
         reason: String,
-        /// What the server says, with the causes it names.
+        /// The server's message, with its causes.
         message: String,
     },
-    /// There was no answer.
+    /// There was no response.
     #[error("{what}: the API server cannot be reached: {message}; the call is repeated")]
     Unreachable {
         /// Verb and object.
         what: String,
-        /// What the connection says.
+        /// The error of the connection.
         message: String,
     },
-    /// The answer could not be read.
+    /// The response cannot be parsed.
     #[error("{what}: the API server's answer cannot be read: {message}")]
     Unreadable {
         /// Verb and object.
         what: String,
-        /// What the parser says.
+        /// The parser's message.
         message: String,
     },
-    /// The object is another by now, or newer than what was read; nothing was written.
-    #[error("{what}: it has changed since it was read; the pass runs again")]
+    /// The object was replaced or changed since it was read. Nothing was written.
+    #[error("{what}: the object has changed since it was read; the pass runs again")]
     Stale {
         /// Verb and object.
         what: String,
     },
-    /// The request makes no sense; nothing was sent.
+    /// The request is invalid. Nothing was sent.
     #[error("{what}: {message}; nothing was sent")]
     Refused {
         /// Verb and object.
@@ -62,18 +62,18 @@ pub enum ApiError {
         /// What is wrong with it.
         message: String,
     },
-    /// Somebody else leads; nothing was sent.
+    /// This process does not lead. Nothing was sent.
     #[error("{what}: {source}")]
     Deposed {
         /// Verb and object.
         what: String,
-        /// The guard's word.
+        /// The guard's error.
         source: Deposed,
     },
 }
 
 impl ApiError {
-    /// Gives `error` its class. `what` names verb and object, such as `patch ConfigMap a/b`.
+    /// Classifies `error`. `what` names verb and object, such as `patch ConfigMap a/b`.
     pub fn classify(what: impl Into<String>, error: kube::Error) -> Self {
         let what = what.into();
         match error {
@@ -109,7 +109,7 @@ impl ApiError {
         if !causes.is_empty() {
             message = format!("{message} ({})", causes.join("; "));
         }
-        // Both a stale version and a field that others own answer 409 Conflict; only causes tell.
+        // A stale version and a field of another manager both give 409 Conflict. Only the causes differ.
         let mut causes = status.details.iter().flat_map(|details| &details.causes);
         let reason = if causes.clone().any(|cause| cause.reason == FIELD_OWNED) {
             FIELD_OWNED.to_owned()
@@ -126,7 +126,7 @@ impl ApiError {
         }
     }
 
-    /// Whether the object is not there.
+    /// Whether the object does not exist.
     pub fn is_not_found(&self) -> bool {
         self.class() == Class::NotFound
     }
@@ -154,7 +154,7 @@ impl Classified for ApiError {
     }
 }
 
-/// An error with all its causes, outermost first, without repetition.
+/// The messages of an error and all its causes, outermost first, without repetition.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,4 +1,4 @@
-//! Events: told once, counted when they repeat, and never the reason a pass fails.
+//! Kubernetes events. Repeated events are counted in one series. A failed event never fails a pass.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::metrics::Metrics;
 
-/// Events that may wait to be sent; more are dropped and counted.
-const ROOM: usize = 1024;
-/// The API server refuses longer notes.
+/// How many events may wait to be sent. More are dropped and counted.
+const INBOX_SIZE: usize = 1024;
+/// The longest note that the API server accepts.
 const NOTE_BYTES: usize = 1024;
-/// The same event within this time is a repetition.
-const SAME: Duration = Duration::from_secs(600);
-/// An object may have this many events at once, and one more each `REFILL`.
+/// An equal event within this time belongs to the same series.
+const SERIES_WINDOW: Duration = Duration::from_secs(600);
+/// An object may have this many events at once, and one more every `REFILL`.
 const BURST: f64 = 20.0;
 const REFILL: Duration = Duration::from_secs(30);
-/// Series and budgets remembered at most.
-const REMEMBERED: usize = 10_000;
+/// How many series and how many budgets are cached at most.
+const MAX_CACHED: usize = 10_000;
 
-/// Something worth telling about an object.
+/// The content of an event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     warning: bool,
@@ -37,7 +37,7 @@ pub struct Note {
 }
 
 impl Note {
-    /// All is well.
+    /// A normal event.
     pub fn normal(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             warning: false,
@@ -47,7 +47,7 @@ impl Note {
         }
     }
 
-    /// Somebody should look.
+    /// A warning: a user should act.
     pub fn warning(reason: impl Into<String>, message: impl Into<String>) -> Self {
         Self {
             warning: true,
@@ -63,7 +63,7 @@ impl Note {
     }
 }
 
-/// Where events are handed in. Cheap to clone; never waits.
+/// Accepts events without waiting. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Events {
     inbox: mpsc::Sender<Message>,
@@ -73,19 +73,19 @@ pub struct Events {
 #[derive(Debug)]
 enum Message {
     Record(Box<ObjectReference>, Note),
-    /// All before this has been sent, or could not be.
+    /// Answered when all earlier events were sent or refused.
     Sent(oneshot::Sender<()>),
 }
 
 impl Events {
-    /// The handle, and what sends all that is handed in.
+    /// The handle for events, and the sender that must be run.
     pub fn new(
         client: Client,
         clock: SharedClock,
         metrics: Metrics,
         instance: String,
     ) -> (Self, EventSender) {
-        let (inbox, messages) = mpsc::channel(ROOM);
+        let (inbox, messages) = mpsc::channel(INBOX_SIZE);
         let sender = Sender {
             client,
             clock,
@@ -100,7 +100,7 @@ impl Events {
         )
     }
 
-    /// Tells of `note` on `regarding`. If there is no room it is dropped and counted.
+    /// Records an event about `regarding`. It is dropped and counted if too many wait.
     pub fn record(&self, regarding: ObjectReference, note: Note) {
         let message = Message::Record(Box::new(regarding), note);
         if self.inbox.try_send(message).is_err() {
@@ -108,29 +108,29 @@ impl Events {
         }
     }
 
-    /// Waits until all events handed in so far have been sent, or were refused.
+    /// Waits until all events recorded so far were sent or refused.
     pub(crate) async fn sent(&self) {
         let (done, sent) = oneshot::channel();
         if self.inbox.send(Message::Sent(done)).await.is_ok() {
-            sent.await.ok(); // an error means that sending has ended
+            sent.await.ok(); // an error means that the sender has ended
         }
     }
 }
 
-/// Sends the events that are handed in. Clones share one inbox.
+/// Sends the recorded events. Clones share one inbox.
 #[derive(Clone)]
 pub struct EventSender(Arc<Mutex<Sender>>);
 
 impl EventSender {
-    /// Sends for as long as it is polled and events can be handed in. After a panic it can be run
-    /// again: the event that it was at is lost, and those behind it are sent.
+    /// Sends events until all [`Events`] are dropped. After a panic it can be run again: the event that
+    /// caused the panic is lost, and the later ones are sent.
     pub async fn run(self) {
         self.0.lock().await.run().await;
     }
 }
 
-/// What makes two events the same.
-type Same = (String, bool, String, String);
+/// Events with an equal key are one series: UID, warning, reason, message.
+type SeriesKey = (String, bool, String, String);
 
 struct Series {
     namespace: String,
@@ -144,7 +144,7 @@ struct Sender {
     clock: SharedClock,
     instance: String,
     messages: mpsc::Receiver<Message>,
-    series: HashMap<Same, Series>,
+    series: HashMap<SeriesKey, Series>,
     budgets: HashMap<String, (f64, Duration)>,
 }
 
@@ -158,7 +158,7 @@ impl Sender {
                     }
                 }
                 Message::Sent(done) => {
-                    done.send(()).ok(); // nobody waits any more
+                    done.send(()).ok(); // fails if the waiting task was dropped
                 }
             }
         }
@@ -167,15 +167,15 @@ impl Sender {
     async fn send(&mut self, regarding: ObjectReference, note: Note) -> Result<(), kube::Error> {
         let now = self.clock.elapsed();
         let uid = regarding.uid.clone().unwrap_or_default();
-        if !self.affords(&uid, now) {
+        if !self.take_token(&uid, now) {
             return Ok(());
         }
-        let same = (uid, note.warning, note.reason.clone(), note.message.clone());
+        let series_key = (uid, note.warning, note.reason.clone(), note.message.clone());
         let at = MicroTime(self.clock.now());
         if let Some(series) = self
             .series
-            .get_mut(&same)
-            .filter(|series| now.saturating_sub(series.last) < SAME)
+            .get_mut(&series_key)
+            .filter(|series| now.saturating_sub(series.last) < SERIES_WINDOW)
         {
             series.count += 1;
             series.last = now;
@@ -185,24 +185,24 @@ impl Sender {
                 .patch(&series.name, &PatchParams::default(), &Patch::Merge(patch))
                 .await
             {
-                Err(kube::Error::Api(status)) if status.code == 404 => {} // expired: told anew
+                Err(kube::Error::Api(status)) if status.code == 404 => {} // expired: create another
                 other => return other.map(drop),
             }
         }
         let event = self.event(regarding, &note, at);
         let namespace = event.metadata.namespace.clone().unwrap_or_default();
         let api = Api::<Event>::namespaced(self.client.clone(), &namespace);
-        let made = api.create(&PostParams::default(), &event).await?;
-        if self.series.len() >= REMEMBERED {
+        let created = api.create(&PostParams::default(), &event).await?;
+        if self.series.len() >= MAX_CACHED {
             self.series
-                .retain(|_, series| now.saturating_sub(series.last) < SAME);
-            if self.series.len() >= REMEMBERED {
+                .retain(|_, series| now.saturating_sub(series.last) < SERIES_WINDOW);
+            if self.series.len() >= MAX_CACHED {
                 self.series.clear();
             }
         }
-        let name = made.metadata.name.unwrap_or_default();
+        let name = created.metadata.name.unwrap_or_default();
         self.series.insert(
-            same,
+            series_key,
             Series {
                 namespace,
                 name,
@@ -213,27 +213,28 @@ impl Sender {
         Ok(())
     }
 
-    /// A token bucket per object: one that fails each second does not fill the cluster's events.
-    fn affords(&mut self, uid: &str, now: Duration) -> bool {
-        if self.budgets.len() >= REMEMBERED {
+    /// Takes a token from the object's bucket. Returns false if the object has too many events, such as
+    /// one that fails every second.
+    fn take_token(&mut self, uid: &str, now: Duration) -> bool {
+        if self.budgets.len() >= MAX_CACHED {
             self.budgets.clear();
         }
         let (tokens, since) = self.budgets.entry(uid.to_owned()).or_insert((BURST, now));
         let earned = now.saturating_sub(*since).as_secs_f64() / REFILL.as_secs_f64();
         *tokens = (*tokens + earned).min(BURST);
         *since = now;
-        let affords = *tokens >= 1.0;
-        if affords {
+        let is_allowed = *tokens >= 1.0;
+        if is_allowed {
             *tokens -= 1.0;
         }
-        affords
+        is_allowed
     }
 
     fn event(&self, regarding: ObjectReference, note: &Note, at: MicroTime) -> Event {
         let name = regarding.name.clone().unwrap_or_default();
         let short = name[..name.floor_char_boundary(200)].trim_end_matches(['-', '.']);
         let stamp = format!("{:x}{:04x}", at.0.as_microsecond(), fastrand::u16(..));
-        // Cluster-scoped objects have their events in `default`, as the API server demands.
+        // The API server demands the namespace `default` for events of cluster-scoped objects.
         let namespace = regarding
             .namespace
             .clone()
@@ -248,7 +249,7 @@ impl Sender {
                     .map(|id| [("pontoon.io/reconcile-id".to_owned(), id)].into()),
                 ..ObjectMeta::default()
             },
-            action: Some(note.reason.clone()), // what was done is what there is to tell
+            action: Some(note.reason.clone()), // the API server requires an action
             event_time: Some(at),
             note: Some(cap(&note.message, NOTE_BYTES)),
             reason: Some(note.reason.clone()),
@@ -272,8 +273,8 @@ mod tests {
     use kernel::RealClock;
     use kube::client::Body;
 
-    /// Three events that wait to be sent, and the count of those that were created. The client
-    /// panics over the first `panics` of them.
+    /// Three events that wait to be sent, and the count of the created ones. The client panics over the
+    /// first `panics` of them.
     fn three_events(panics: u32) -> (Events, EventSender, Arc<AtomicU32>) {
         let created = Arc::new(AtomicU32::new(0));
         let (requests, counted) = (AtomicU32::new(0), created.clone());
@@ -301,14 +302,14 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn waiting_events_are_sent_before_it_is_said_so() {
+    async fn sent_resolves_after_all_waiting_events_are_sent() {
         let (events, sender, created) = three_events(0);
         let tasks = Tasks::default();
         tasks.spawn(sender.run());
         events.sent().await;
         assert_eq!(created.load(Ordering::SeqCst), 3);
         tasks.kill().await;
-        events.sent().await; // does not wait for what nobody sends
+        events.sent().await; // returns at once after the sender has ended
     }
 
     #[tokio::test(start_paused = true)]
@@ -317,7 +318,7 @@ mod tests {
         let clock: SharedClock = Arc::new(RealClock::new());
         let sending = supervise(&clock, || sender.clone().run(), |_| {});
         tokio::select! {
-            () = sending => panic!("it goes on"),
+            () = sending => panic!("the sender must run on"),
             () = events.sent() => {}
         }
         assert_eq!(created.load(Ordering::SeqCst), 2);

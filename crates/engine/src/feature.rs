@@ -1,4 +1,4 @@
-//! What a feature is to the engine: a name, its kinds, its permissions, and how it starts.
+//! The interface between a feature and the engine: name, kinds, permissions, start.
 
 use clap::{Arg, ArgMatches};
 use futures::future::LocalBoxFuture;
@@ -9,50 +9,49 @@ use kube::Client;
 use crate::cli::Verbs;
 use crate::{Check, Deck};
 
-/// One part of the product, switchable alone. Features never know one another.
+/// A part of the product that users can enable separately. Features do not depend on one another.
 pub trait Feature: Send + Sync + 'static {
-    /// Its name, as in `--features`, flags and metrics.
+    /// The name in `--features`, flags and metrics.
     fn name(&self) -> &'static str;
 
-    /// One line for people.
+    /// A description of one line.
     fn about(&self) -> &'static str;
 
-    /// Its kinds.
+    /// The CRDs of its kinds.
     fn crds(&self) -> Vec<CustomResourceDefinition>;
 
-    /// What it must be allowed to do, and no more.
+    /// The permissions that it needs.
     fn rbac(&self) -> Rbac;
 
-    /// The same when it is started with these flags of [`Feature::args`]: a part that they leave out
-    /// needs nothing.
+    /// The same for these flags of [`Feature::args`]. A part that they disable needs no permission.
     fn rbac_with(&self, args: &ArgMatches) -> Result<Rbac, Usage> {
         let _ = args;
         Ok(self.rbac())
     }
 
-    /// Flags of its own; their names begin with the feature's.
+    /// Its flags. Their names begin with the feature's name.
     fn args(&self) -> Vec<Arg> {
         Vec::new()
     }
 
-    /// Refuses flags that cannot be used, before anything is waited for.
+    /// Refuses invalid flags. The engine calls this before it waits for anything.
     fn check(&self, args: &ArgMatches) -> Result<(), Usage> {
         let _ = args;
         Ok(())
     }
 
-    /// The Lease of the controller it replaces, so that both never write together.
+    /// The Lease of the controller that it replaces, so that both never write at the same time.
     fn legacy_lease(&self, args: &ArgMatches) -> Option<LegacyLease> {
         let _ = args;
         None
     }
 
-    /// The controller it replaces: a part of its image's name.
+    /// A part of the image name of the controller that it replaces.
     fn predecessor(&self) -> Option<&'static str> {
         None
     }
 
-    /// What `pontoon doctor` looks at beyond the cluster itself. It reads, and changes nothing.
+    /// The feature's own checks for `pontoon doctor`. They only read.
     fn examine<'a>(
         &'a self,
         args: &'a ArgMatches,
@@ -62,21 +61,21 @@ pub trait Feature: Send + Sync + 'static {
         Box::pin(async { Vec::new() })
     }
 
-    /// Hands its controllers and tasks to the engine. Must not wait for anything outside.
+    /// Starts its controllers and tasks on the engine. Must not wait for external systems.
     fn start(&self, args: &ArgMatches, deck: &Deck) -> Result<(), Usage>;
 
-    /// Verbs of its own on the command line, for people: `pontoon <feature> <verb>`.
+    /// Its verbs on the command line: `pontoon <feature> <verb>`.
     fn verbs(&self) -> Option<Verbs> {
         None
     }
 }
 
-/// A predecessor's Lease.
+/// The Lease of a predecessor.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LegacyLease {
-    /// Its namespace; none for the operator's own.
+    /// The namespace; none for the operator's own.
     pub namespace: Option<String>,
-    /// Its name.
+    /// The name.
     pub name: String,
 }
 
@@ -100,12 +99,12 @@ impl std::str::FromStr for LegacyLease {
     }
 }
 
-/// A flag's value that cannot be used; says what can.
+/// An invalid value of a flag. The message says what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Permissions: everywhere, and in the operator's own namespace.
+/// Permissions in the whole cluster and in the operator's own namespace.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rbac {
     /// Rules of a ClusterRole.
@@ -114,7 +113,7 @@ pub struct Rbac {
     pub own_namespace: Vec<PolicyRule>,
 }
 
-/// Stands for the operator's own ServiceAccount among the names of a rule.
+/// Placeholder for the name of the operator's ServiceAccount in a rule's resource names.
 pub const OWN_ACCOUNT: &str = "(own)";
 
 impl Rbac {
@@ -130,12 +129,12 @@ impl Rbac {
     }
 }
 
-/// One rule, in words: `verbs` on `resources` of `group`.
+/// A rule that allows `verbs` on `resources` of `group`.
 pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
-    let owned = |words: &[&str]| {
-        words
+    let owned = |names: &[&str]| {
+        names
             .iter()
-            .map(|word| (*word).to_owned())
+            .map(|name| (*name).to_owned())
             .collect::<Vec<_>>()
     };
     PolicyRule {
@@ -146,10 +145,11 @@ pub fn rule(group: &str, resources: &[&str], verbs: &[&str]) -> PolicyRule {
     }
 }
 
-/// What the engine itself needs, whatever runs on it.
+/// The permissions that the engine needs with any feature.
 pub fn engine_rbac() -> Rbac {
-    let mut home = rule("", &["namespaces"], &["get"]);
-    home.resource_names = Some(vec!["kube-system".to_owned()]); // its UID is the cluster's identity
+    let mut kube_system = rule("", &["namespaces"], &["get"]);
+    // The UID of this namespace is the cluster's identity.
+    kube_system.resource_names = Some(vec!["kube-system".to_owned()]);
     Rbac {
         cluster: vec![
             rule(
@@ -158,7 +158,7 @@ pub fn engine_rbac() -> Rbac {
                 &["get", "list", "watch"],
             ),
             rule("events.k8s.io", &["events"], &["create", "patch"]),
-            home,
+            kube_system,
             rule("authentication.k8s.io", &["tokenreviews"], &["create"]),
             rule(
                 "authorization.k8s.io",

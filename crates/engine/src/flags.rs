@@ -1,4 +1,4 @@
-//! How features write and read their flags, so that all of them speak alike.
+//! Definition and parsing of feature flags, so that all features use the same forms.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use clap::{Arg, ArgMatches};
 
 use crate::{LegacyLease, Usage};
 
-/// The word that switches something off.
+/// The value that disables something.
 const NONE: &str = "none";
 
 /// A flag with a value.
@@ -17,24 +17,24 @@ pub fn flag(name: &'static str, value: &'static str, help: impl Into<String>) ->
         .help(help.into())
 }
 
-/// What a flag says; empty where it says nothing.
+/// The value of a flag; empty if it has none.
 pub fn text<'a>(args: &'a ArgMatches, name: &str) -> &'a str {
     args.get_one::<String>(name).map_or("", String::as_str)
 }
 
-/// A length of time: `90s`, `1h30m`, `1h0m0s`, `500ms`.
-pub fn length(text: &str) -> Option<Duration> {
-    let length: jiff::SignedDuration = text.parse().ok()?;
-    length.try_into().ok()
+/// Parses a duration: `90s`, `1h30m`, `1h0m0s`, `500ms`.
+pub fn duration(text: &str) -> Option<Duration> {
+    let duration: jiff::SignedDuration = text.parse().ok()?;
+    duration.try_into().ok()
 }
 
-/// A flag's time above zero: what it spaces would never rest otherwise.
+/// The duration of a flag. It must be above zero: an interval of zero would be a busy loop.
 ///
 /// # Errors
-/// What `source`, whoever set it, should write instead; `hint` is an example.
+/// Names `source`, the flag or setting with the value, and `hint`, an example.
 pub fn time(args: &ArgMatches, name: &str, source: &str, hint: &str) -> Result<Duration, Usage> {
     let text = text(args, name);
-    let time = length(text).filter(|time| !time.is_zero());
+    let time = duration(text).filter(|time| !time.is_zero());
     time.ok_or_else(|| {
         Usage(format!(
             "{source}={text}: write a time above zero with its unit, such as {hint}"
@@ -42,10 +42,10 @@ pub fn time(args: &ArgMatches, name: &str, source: &str, hint: &str) -> Result<D
     })
 }
 
-/// The predecessor's Lease that a flag names, or none.
+/// The predecessor's Lease that a flag names.
 ///
 /// # Errors
-/// What to write instead.
+/// Says what to write instead.
 pub fn legacy_lease(args: &ArgMatches, name: &str) -> Result<Option<LegacyLease>, Usage> {
     match text(args, name) {
         NONE => Ok(None),

@@ -1,11 +1,11 @@
-//! A kind of object, typed or known only at run time, and the paths it is served at.
+//! A kind of object, typed or known only at run time, and its API paths.
 
 use kernel::ObjectKey;
 use kube::Resource;
 use kube::core::{ClusterResourceScope, NamespaceResourceScope};
 
-/// A kind as the API server serves it. Typed kinds use [`Kind::of`]; a kind that is known only at
-/// run time is built field by field.
+/// A kind as the API server serves it. [`Kind::of`] makes one from a Rust type. For a kind that is known
+/// only at run time, set the fields.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Kind {
     /// API group; empty for the core group.
@@ -16,13 +16,13 @@ pub struct Kind {
     pub kind: String,
     /// Plural name, as in paths.
     pub plural: String,
-    /// Whether its objects live in namespaces.
+    /// Whether its objects are namespaced.
     pub namespaced: bool,
 }
 
-/// Whether objects of a scope live in namespaces.
+/// Whether objects of a scope are namespaced.
 pub trait InNamespace {
-    /// The answer.
+    /// True for namespaced objects.
     const NAMESPACED: bool;
 }
 
@@ -59,12 +59,12 @@ impl Kind {
         }
     }
 
-    /// `plural.group`: the name of its CRD, if it has one.
+    /// `plural.group`, the name of its CRD.
     pub fn crd_name(&self) -> String {
         format!("{}.{}", self.plural, self.group)
     }
 
-    /// The path of its collection: of one namespace, or of all.
+    /// The path of its collection, in one namespace or in all.
     pub fn collection(&self, namespace: Option<&str>) -> String {
         let root = if self.group.is_empty() {
             "/api"

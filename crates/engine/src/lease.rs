@@ -1,18 +1,18 @@
-//! Leadership: one process acts, the others are warm.
+//! Leader election: one replica acts, the others keep their caches up to date.
 //!
 //! # Protocol
-//! The holder writes its Lease every `retry`. Others watch for a change: a Lease that has not
-//! changed for its whole duration, *by their own clock since they saw it*, is free. Nobody trusts
-//! another machine's clock, so skew does no harm.
-//! # What holds
-//! The guard lets writes through only until `deadline` after the last renewal was *sent*. The
-//! duration is longer by the margin, and no write may take longer than the guard has left plus that
-//! margin. So a holder that was frozen, cut off or slow has stopped writing before anyone else may
-//! begin. Renewals have a thread and a connection of their own: no other work delays them.
+//! The holder writes its Lease every `retry`. Standbys read the Lease. They may take it if it has not
+//! changed for its whole duration, *by their own clock since they saw it*. No replica trusts the clock
+//! of another machine, so clock skew does no harm.
+//! # Guarantee
+//! The guard allows writes only until `deadline` after the last renewal was *sent*. The duration is
+//! longer by the margin. No write may take longer than the guard's remaining time plus that margin. So
+//! a holder that was frozen, disconnected or slow stops writing before another replica may begin.
+//! Renewals have their own thread and connection: no other work delays them.
 //! # Permissions
 //! get, create, update on `leases` in the Lease's namespace.
 //! # Misuse
-//! A deadline that is not well below the duration: then both may write for a moment.
+//! A deadline that is not well below the duration: then two replicas may write at the same time.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -29,98 +29,109 @@ use tokio::sync::{oneshot, watch};
 
 use crate::{Clients, StartError};
 
-/// A Lease that others hold is looked at this often at least.
-const LOOK: Duration = Duration::from_secs(2);
+/// A standby reads the Lease at least this often.
+const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
-/// The Lease is given back within this time, or runs out.
-const RELEASE: Duration = Duration::from_secs(3);
-/// Before the Lease is claimed again after a panic.
-const AFTER_PANIC: Duration = Duration::from_secs(1);
+/// Time limit for the release of the Lease. After it the Lease expires.
+const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
+/// Pause before the Lease is claimed again after a panic.
+const PANIC_PAUSE: Duration = Duration::from_secs(1);
 
-/// How leadership is held.
+/// Settings of the leader election.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeaseSettings {
-    /// Where the Lease is.
+    /// The namespace of the Lease.
     pub namespace: String,
-    /// Its name.
+    /// The name of the Lease.
     pub name: String,
-    /// Who we are; no other process has the same.
+    /// The identity of this process. No other process may have the same.
     pub identity: String,
-    /// After this long without a change it is free.
+    /// Another replica may take the Lease if it has not changed for this time.
     pub duration: Duration,
-    /// After this long without a renewal we stop writing.
+    /// The holder stops writing after this time without a renewal.
     pub deadline: Duration,
-    /// How often it is written or looked at.
+    /// How often the holder renews the Lease.
     pub retry: Duration,
 }
 
 impl LeaseSettings {
-    /// How long after its guard has closed the Lease is free at the earliest.
+    /// The shortest time between the end of our writes and the first write of another replica.
     pub(crate) fn margin(&self) -> Duration {
         self.duration.saturating_sub(self.deadline)
     }
 }
 
-/// Who says so, and how long ago we saw it change.
+/// The Lease as this process last read it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Seen {
+struct ObservedLease {
     holder: String,
     version: String,
     duration: Duration,
+    /// When this process first saw this version, by its own clock.
     at: Duration,
 }
 
-/// What to do about a Lease.
+/// What to do with a Lease.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Move {
+enum LeaseAction {
     Renew,
     Take,
     Wait,
 }
 
-/// | holder            | unchanged for     | so    |
-/// |-------------------|-------------------|-------|
-/// | we                | any               | renew |
-/// | nobody            | any               | take  |
-/// | another           | its duration      | take  |
-/// | a fellow          | any               | take  |
-/// | another           | less              | wait  |
-fn judge(seen: &Seen, identity: &str, fellow: Option<&str>, now: Duration) -> Move {
+/// | holder                   | unchanged for | action |
+/// |--------------------------|---------------|--------|
+/// | this process             | any           | renew  |
+/// | none                     | any           | take   |
+/// | other                    | its duration  | take   |
+/// | has the `replica_prefix` | any           | take   |
+/// | other                    | less          | wait   |
+fn action(
+    seen: &ObservedLease,
+    identity: &str,
+    replica_prefix: Option<&str>,
+    now: Duration,
+) -> LeaseAction {
     if seen.holder == identity {
-        Move::Renew
+        LeaseAction::Renew
     } else if seen.holder.is_empty()
         || now.saturating_sub(seen.at) >= seen.duration
-        || fellow.is_some_and(|prefix| seen.holder.starts_with(prefix))
+        || replica_prefix.is_some_and(|prefix| seen.holder.starts_with(prefix))
     {
-        Move::Take
+        LeaseAction::Take
     } else {
-        Move::Wait
+        LeaseAction::Wait
     }
 }
 
-/// How long to wait before the next look: until the Lease runs out, if that comes first. A look one
-/// period later would leave the cluster without a leader for that much longer.
-fn pause(seen: Option<&Seen>, held: bool, retry: Duration, now: Duration) -> Duration {
-    let look = retry.min(LOOK);
+/// How long to wait before the next read or renewal. A standby reads again when the Lease expires: with
+/// a later read the cluster would have no leader for longer.
+fn pause(
+    seen: Option<&ObservedLease>,
+    is_holder: bool,
+    retry: Duration,
+    now: Duration,
+) -> Duration {
+    let interval = retry.min(POLL_INTERVAL);
     match seen {
-        Some(seen) if !held => {
+        Some(seen) if !is_holder => {
             let left = (seen.at + seen.duration).saturating_sub(now);
-            left.clamp(look / 20, look) // one that cannot be taken is not asked for in a spin
+            left.clamp(interval / 20, interval) // no busy loop if the Lease cannot be taken
         }
-        None if !held => look,
+        None if !is_holder => interval,
         Some(_) | None => retry,
     }
 }
 
-/// A claim on one Lease, and the guard that follows it.
+/// The claim of this process on one Lease. It opens and closes the guard.
 pub(crate) struct Claim {
     settings: LeaseSettings,
     api: Api<Lease>,
     guard: Guard,
     clock: SharedClock,
-    seen: Option<Seen>,
-    /// Holders with this prefix are of our own Lease: theirs is ours once we lead.
-    fellow: Option<String>,
+    seen: Option<ObservedLease>,
+    /// Holders with this prefix are replicas of this operator. A leader may take their Lease at once.
+    replica_prefix: Option<String>,
 }
 
 impl Claim {
@@ -129,7 +140,7 @@ impl Claim {
         client: Client,
         guard: Guard,
         clock: SharedClock,
-        fellow: Option<String>,
+        replica_prefix: Option<String>,
     ) -> Self {
         let api = Api::namespaced(client, &settings.namespace);
         Self {
@@ -138,28 +149,28 @@ impl Claim {
             guard,
             clock,
             seen: None,
-            fellow,
+            replica_prefix,
         }
     }
 
-    /// Tries once to hold the Lease; answers whether we do.
-    pub(crate) async fn hold(&mut self) -> Result<bool, kube::Error> {
+    /// Tries once to take or renew the Lease. Returns whether this process holds it.
+    pub(crate) async fn acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
         let sent = self.guard.elapsed();
         let Some(lease) = self.api.get_opt(&self.settings.name).await? else {
             self.api
-                .create(&PostParams::default(), &self.fresh())
+                .create(&PostParams::default(), &self.new_lease())
                 .await?;
             self.guard.renewed(sent, self.settings.deadline);
             return Ok(true);
         };
-        let seen = self.see(&lease);
-        let what = judge(
+        let seen = self.observe(&lease);
+        let action = action(
             &seen,
             &self.settings.identity,
-            self.fellow.as_deref(),
+            self.replica_prefix.as_deref(),
             self.guard.elapsed(),
         );
-        if what == Move::Wait {
+        if action == LeaseAction::Wait {
             self.guard.revoke();
             return Ok(false);
         }
@@ -169,25 +180,25 @@ impl Claim {
             .replace(
                 &self.settings.name,
                 &PostParams::default(),
-                &self.held(lease, what),
+                &self.with_our_identity(lease, action),
             )
             .await?;
         self.guard.renewed(sent, self.settings.deadline);
-        self.see(&written);
+        self.observe(&written);
         Ok(true)
     }
 
-    /// Gives the Lease up, so that the next holder need not wait. A renewal that was on its way may
-    /// come between: then once more.
+    /// Releases the Lease, so that the next holder does not wait for its expiry. Retries once after a
+    /// conflict: an earlier renewal may still be in flight.
     pub(crate) async fn release(&mut self) -> Result<(), kube::Error> {
         self.guard.revoke();
-        match self.give_up().await {
-            Err(kube::Error::Api(status)) if status.code == 409 => self.give_up().await,
+        match self.release_once().await {
+            Err(kube::Error::Api(status)) if status.code == 409 => self.release_once().await,
             other => other,
         }
     }
 
-    async fn give_up(&self) -> Result<(), kube::Error> {
+    async fn release_once(&self) -> Result<(), kube::Error> {
         let Some(mut lease) = self.api.get_opt(&self.settings.name).await? else {
             return Ok(());
         };
@@ -215,16 +226,16 @@ impl Claim {
         }
     }
 
-    fn pause(&self, held: bool) -> Duration {
+    fn pause(&self, is_holder: bool) -> Duration {
         pause(
             self.seen.as_ref(),
-            held,
+            is_holder,
             self.settings.retry,
             self.guard.elapsed(),
         )
     }
 
-    fn see(&mut self, lease: &Lease) -> Seen {
+    fn observe(&mut self, lease: &Lease) -> ObservedLease {
         let spec = lease.spec.clone().unwrap_or_default();
         let version = lease.metadata.resource_version.clone().unwrap_or_default();
         let seconds = u64::try_from(spec.lease_duration_seconds.unwrap_or(0)).unwrap_or(0);
@@ -233,7 +244,7 @@ impl Claim {
             _ => self.guard.elapsed(),
         };
         let holder = spec.holder_identity.unwrap_or_default();
-        let seen = Seen {
+        let seen = ObservedLease {
             holder,
             version,
             duration: Duration::from_secs(seconds),
@@ -243,73 +254,76 @@ impl Claim {
         seen
     }
 
-    fn fresh(&self) -> Lease {
+    fn new_lease(&self) -> Lease {
         let metadata = ObjectMeta {
             name: Some(self.settings.name.clone()),
             ..ObjectMeta::default()
         };
-        self.held(
-            Lease {
-                metadata,
-                spec: None,
-            },
-            Move::Take,
-        )
+        let lease = Lease {
+            metadata,
+            spec: None,
+        };
+        self.with_our_identity(lease, LeaseAction::Take)
     }
 
-    fn held(&self, mut lease: Lease, what: Move) -> Lease {
+    /// The Lease with this process as its holder.
+    fn with_our_identity(&self, mut lease: Lease, action: LeaseAction) -> Lease {
         let now: Timestamp = self.clock.now();
         let before = lease.spec.take().unwrap_or_default();
-        let taken = what == Move::Take;
+        let is_new_holder = action == LeaseAction::Take;
         lease.spec = Some(LeaseSpec {
             holder_identity: Some(self.settings.identity.clone()),
             lease_duration_seconds: i32::try_from(self.settings.duration.as_secs()).ok(),
             renew_time: Some(MicroTime(now)),
-            acquire_time: if taken {
+            acquire_time: if is_new_holder {
                 Some(MicroTime(now))
             } else {
                 before.acquire_time
             },
-            lease_transitions: Some(before.lease_transitions.unwrap_or(0) + i32::from(taken)),
+            lease_transitions: Some(
+                before.lease_transitions.unwrap_or(0) + i32::from(is_new_holder),
+            ),
             ..before
         });
         lease
     }
 }
 
-/// Holds the Lease whenever it can, telling `leading`, until dropped.
-async fn keep(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
+/// Takes and renews the Lease until dropped. Sets `leading` to whether this process holds it.
+async fn claim_repeatedly(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
     loop {
-        let (held, pause) = {
+        let (is_holder, pause) = {
             let mut claim = claim.lock().await;
-            let held = match tokio::time::timeout(claim.settings.deadline / 2, claim.hold()).await {
-                Ok(Ok(held)) => held,
+            let time_limit = claim.settings.deadline / 2;
+            let attempt = tokio::time::timeout(time_limit, claim.acquire_or_renew()).await;
+            let is_holder = match attempt {
+                Ok(Ok(is_holder)) => is_holder,
                 Ok(Err(error)) => {
                     tracing::debug!(%error, lease = claim.settings.name, "lease not renewed");
                     claim.guard.check().is_ok()
                 }
                 Err(_) => claim.guard.check().is_ok(),
             };
-            (held, claim.pause(held))
+            (is_holder, claim.pause(is_holder))
         };
         leading.send_if_modified(|leads| {
-            let flips = *leads != held;
-            if flips {
-                tracing::info!(leading = held, "leadership");
+            let changed = *leads != is_holder;
+            if changed {
+                tracing::info!(leading = is_holder, "leadership");
             }
-            *leads = held;
-            flips
+            *leads = is_holder;
+            changed
         });
         tokio::time::sleep(pause).await;
     }
 }
 
-/// Holds `claim` whenever we lead, and tells `both` whether we do both. `note` is told now and then
-/// how the Lease stands.
-pub(crate) async fn keep_while_leading(
+/// Takes and renews the Lease of `claim` while this process leads. Sets `holds_both` to whether it leads
+/// and holds that Lease. Calls `note` with the state of the Lease at every interval.
+pub(crate) async fn claim_while_leading(
     claim: Claim,
     mut leading: watch::Receiver<bool>,
-    both: watch::Sender<bool>,
+    holds_both: watch::Sender<bool>,
     note: impl Fn(bool, String),
 ) {
     let guard = claim.guard.clone();
@@ -317,29 +331,30 @@ pub(crate) async fn keep_while_leading(
     while leading.wait_for(|leads| *leads).await.is_ok() {
         let noting = async {
             loop {
-                let how = claim.lock().await.describe();
-                note(*both.borrow(), how);
-                tokio::time::sleep(LOOK).await;
+                let state = claim.lock().await.describe();
+                note(*holds_both.borrow(), state);
+                tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
         tokio::select! {
-            () = keep_through_panics(&claim, &both) => {}
+            () = claim_through_panics(&claim, &holds_both) => {}
             () = noting => {}
             _ = leading.wait_for(|leads| !*leads) => {}
         }
         guard.revoke();
-        both.send_replace(false);
+        holds_both.send_replace(false);
     }
 }
 
-/// The thread that holds the Lease. When this is dropped it gives the Lease back and ends.
+/// The thread that renews the Lease. When this handle is dropped, the thread releases the Lease and
+/// ends.
 pub(crate) struct LeaseThread {
     stop: oneshot::Sender<()>,
     ended: oneshot::Receiver<()>,
 }
 
 impl LeaseThread {
-    /// Starts to hold the Lease, telling `guard` and `leading`.
+    /// Starts the thread. It opens and closes `guard`, and sets `leading`.
     pub(crate) fn start(
         settings: LeaseSettings,
         clients: &Clients,
@@ -349,28 +364,28 @@ impl LeaseThread {
         let mut runtime = tokio::runtime::Builder::new_current_thread();
         let runtime = runtime.enable_all().build().map_err(StartError::Thread)?;
         let client = {
-            let _connections_live_there = runtime.enter();
+            let _context = runtime.enter(); // the connections belong to this runtime
             clients.reserved("lease", Vec::new())
         };
         let client = match client {
             Ok(client) => client,
             Err(error) => {
-                runtime.shutdown_background(); // dropping it would block, which panics here
+                runtime.shutdown_background(); // a drop would block, which panics in async code
                 return Err(error.into());
             }
         };
-        // A lease is held in real time, whatever clock the passes see.
+        // The Lease needs real time, also if passes use a test clock.
         let clock: SharedClock = Arc::new(RealClock::new());
         let claim = tokio::sync::Mutex::new(Claim::new(settings, client, guard, clock, None));
         let (stop, stopped) = oneshot::channel();
         let (done, ended) = oneshot::channel();
         let work = async move {
             tokio::select! {
-                () = keep_through_panics(&claim, &leading) => {}
+                () = claim_through_panics(&claim, &leading) => {}
                 _ = stopped => {}
             }
             if *leading.borrow() {
-                give_back(claim).await;
+                release_within_limit(claim).await;
             }
             done.send(()).ok();
         };
@@ -380,27 +395,29 @@ impl LeaseThread {
         Ok(Self { stop, ended })
     }
 
-    /// Gives the Lease back, so that the next replica need not wait.
+    /// Releases the Lease, so that the next replica does not wait for its expiry.
     pub(crate) async fn release(self) {
         self.stop.send(()).ok();
         self.ended.await.ok();
     }
 }
 
-async fn keep_through_panics(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
+/// Claims the Lease again after a panic.
+async fn claim_through_panics(claim: &tokio::sync::Mutex<Claim>, leading: &watch::Sender<bool>) {
     loop {
-        let kept = AssertUnwindSafe(keep(claim, leading)).catch_unwind().await;
-        tracing::error!(panicked = kept.is_err(), "the lease is claimed anew");
-        tokio::time::sleep(AFTER_PANIC).await;
+        let claimed = AssertUnwindSafe(claim_repeatedly(claim, leading)).catch_unwind();
+        let panicked = claimed.await.is_err();
+        tracing::error!(panicked, "the lease is claimed again");
+        tokio::time::sleep(PANIC_PAUSE).await;
     }
 }
 
-async fn give_back(claim: tokio::sync::Mutex<Claim>) {
+async fn release_within_limit(claim: tokio::sync::Mutex<Claim>) {
     let release = async { claim.lock().await.release().await };
-    match tokio::time::timeout(RELEASE, release).await {
+    match tokio::time::timeout(RELEASE_TIMEOUT, release).await {
         Ok(Ok(())) => tracing::info!("lease released"),
-        Ok(Err(error)) => tracing::warn!(%error, "lease not released; it runs out by itself"),
-        Err(_) => tracing::warn!("lease not released in time; it runs out by itself"),
+        Ok(Err(error)) => tracing::warn!(%error, "lease not released; it will expire"),
+        Err(_) => tracing::warn!("lease not released in time; it will expire"),
     }
 }
 
@@ -417,7 +434,7 @@ mod tests {
     use std::net::{TcpListener, TcpStream};
     use std::sync::atomic::{AtomicUsize, Ordering};
 
-    /// An API server with one Lease, on a thread a connection.
+    /// An API server with one Lease and one thread per connection.
     struct LeaseServer {
         url: String,
         connections: Arc<AtomicUsize>,
@@ -445,15 +462,18 @@ mod tests {
         let mut reader = BufReader::new(stream);
         let (mut head, mut length) = (String::new(), 0);
         loop {
-            let mut line = String::new();
-            reader.read_line(&mut line).ok().filter(|read| *read > 0)?;
-            if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            let mut header = String::new();
+            reader
+                .read_line(&mut header)
+                .ok()
+                .filter(|read| *read > 0)?;
+            if let Some(value) = header.to_lowercase().strip_prefix("content-length:") {
                 length = value.trim().parse().ok()?;
             }
-            if line == "\r\n" {
+            if header == "\r\n" {
                 break;
             }
-            head.push_str(&line);
+            head.push_str(&header);
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).ok()?;
@@ -501,17 +521,17 @@ mod tests {
             deadline: Duration::from_secs(2),
             retry: Duration::from_millis(100),
         };
-        let (guard, (leading, mut leads)) = (Guard::held(), watch::channel(false));
+        let (guard, (leading, mut leads)) = (Guard::closed(), watch::channel(false));
         let lease = LeaseThread::start(settings, &clients, guard.clone(), leading).unwrap();
         leads.wait_for(|leads| *leads).await.unwrap();
-        std::thread::sleep(Duration::from_secs(3)); // the only worker of this runtime is stuck
+        std::thread::sleep(Duration::from_secs(3)); // blocks the only worker of this runtime
         assert_eq!(guard.check(), Ok(()));
         assert_eq!(server.connections.load(Ordering::SeqCst), 1);
         lease.release().await;
         assert!(guard.check().is_err());
     }
 
-    /// Answers to a claim of a Lease that nobody has; its first answer panics.
+    /// A client for a Lease that does not exist. Its first call panics.
     fn panicking_client() -> Client {
         let calls = Arc::new(AtomicUsize::new(0));
         let server = tower::service_fn(move |request: Request<Body>| {
@@ -534,7 +554,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_predecessors_lease_is_held_through_panics() {
+    async fn a_predecessors_lease_is_renewed_after_a_panic() {
         let settings = LeaseSettings {
             namespace: "a".into(),
             name: "old".into(),
@@ -544,49 +564,47 @@ mod tests {
             retry: Duration::from_secs(20),
         };
         let clock: SharedClock = Arc::new(RealClock::new());
-        let guard = Guard::held();
+        let guard = Guard::closed();
         let claim = Claim::new(settings, panicking_client(), guard.clone(), clock, None);
         let (_leads, leading) = watch::channel(true);
-        let (both, mut holds) = watch::channel(false);
+        let (holds_both, mut holds) = watch::channel(false);
         tokio::select! {
-            () = keep_while_leading(claim, leading, both, |_, _| {}) => panic!("it leads"),
+            () = claim_while_leading(claim, leading, holds_both, |_, _| {}) => panic!("it leads"),
             holds = holds.wait_for(|holds| *holds) => assert!(holds.is_ok()),
         }
         assert_eq!(guard.check(), Ok(()));
     }
 
-    #[rstest] //                      holder   age fellow         so
-    #[case::ours_is_renewed("me", 99, None, Move::Renew)]
-    #[case::a_free_one_is_taken("", 0, None, Move::Take)]
-    #[case::a_live_one_is_waited_for("you", 14, None, Move::Wait)]
-    #[case::a_dead_one_is_taken("you", 15, None, Move::Take)]
-    #[case::a_fellows_is_taken("p/you", 1, Some("p/"), Move::Take)]
-    #[case::a_strangers_is_not("you", 1, Some("p/"), Move::Wait)]
+    #[rstest] // holder, age, replica prefix, action
+    #[case::our_lease_is_renewed("me", 99, None, LeaseAction::Renew)]
+    #[case::a_lease_without_holder_is_taken("", 0, None, LeaseAction::Take)]
+    #[case::a_valid_lease_is_not_taken("you", 14, None, LeaseAction::Wait)]
+    #[case::an_expired_lease_is_taken("you", 15, None, LeaseAction::Take)]
+    #[case::the_lease_of_a_replica_is_taken("p/you", 1, Some("p/"), LeaseAction::Take)]
+    #[case::the_lease_of_another_program_is_not("you", 1, Some("p/"), LeaseAction::Wait)]
     fn rule(
         #[case] holder: &str,
         #[case] age: u64,
-        #[case] fellow: Option<&str>,
-        #[case] so: Move,
+        #[case] replica_prefix: Option<&str>,
+        #[case] expected: LeaseAction,
     ) {
-        let seen = Seen {
+        let seen = ObservedLease {
             holder: holder.into(),
             version: "1".into(),
             duration: Duration::from_secs(15),
             at: Duration::from_secs(100),
         };
-        assert_eq!(
-            judge(&seen, "me", fellow, Duration::from_secs(100 + age)),
-            so
-        );
+        let now = Duration::from_secs(100 + age);
+        assert_eq!(action(&seen, "me", replica_prefix, now), expected);
     }
 
     #[rstest]
-    #[case::a_holder_renews_in_its_own_rhythm(true, 14_500, 20_000)]
-    #[case::a_standby_looks_more_often(false, 1_000, 2_000)]
-    #[case::and_is_there_when_the_lease_runs_out(false, 14_500, 500)]
-    #[case::and_never_spins(false, 20_000, 100)]
-    fn next_look(#[case] held: bool, #[case] age: u64, #[case] millis: u64) {
-        let seen = Seen {
+    #[case::a_holder_renews_at_its_own_interval(true, 14_500, 20_000)]
+    #[case::a_standby_reads_more_often(false, 1_000, 2_000)]
+    #[case::a_standby_reads_when_the_lease_expires(false, 14_500, 500)]
+    #[case::a_standby_never_loops_without_pause(false, 20_000, 100)]
+    fn the_next_attempt_is_after(#[case] is_holder: bool, #[case] age: u64, #[case] millis: u64) {
+        let seen = ObservedLease {
             holder: "you".into(),
             version: "1".into(),
             duration: Duration::from_secs(15),
@@ -595,7 +613,7 @@ mod tests {
         let now = seen.at + Duration::from_millis(age);
         let retry = Duration::from_secs(20);
         assert_eq!(
-            pause(Some(&seen), held, retry, now),
+            pause(Some(&seen), is_holder, retry, now),
             Duration::from_millis(millis)
         );
     }

@@ -1,4 +1,4 @@
-//! What runs controllers: queue, watch hub, applier, leases, events, metrics, health, shutdown.
+//! Runs controllers: queue, watch hub, applier, leases, events, metrics, health, shutdown.
 //!
 //! ```text
 //! API server ──▶ hub ──▶ queue ──▶ pass ──▶ status
@@ -6,12 +6,12 @@
 //!              (cache) ◀── own writes ┘
 //! ```
 //! # Owns
-//! Every task, every call to the Kubernetes API, the Lease. Nothing here knows a feature.
+//! Every task, every call to the Kubernetes API, the Lease. It does not depend on any feature.
 //! # Promises
-//! - Never two passes at once for one object; nothing is dropped after any number of failures.
-//! - No pass starts from an object older than our own last write of it.
+//! - An object has one pass at a time. No object is dropped after any number of failures.
+//! - No pass starts from an object that is older than our last write of it.
 //! - A process that does not lead writes nothing.
-//! - One bad object hurts nobody: it has its own condition or event, the others go on.
+//! - A bad object does not affect others: it gets its own condition or event.
 
 mod applier;
 mod check;
@@ -58,7 +58,7 @@ pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};
 pub use kill::kill_point;
 pub use kind::{InNamespace, Kind};
 pub use kind_core::{
-    AnswerOf, Call, Caller, Effect, Effects, Ended, FactsOf, KindCore, KindIo, Learned, Mode,
+    AnswerOf, Call, CallContext, Effect, Effects, Ended, FactsOf, KindCore, KindIo, Learned, Mode,
     Never, Next, Object, ObjectWrite, OutcomeOf, PassFacts, ReadOf, Remembered, Report, StepOf,
     Stop, Truth, World, preview, run_pass,
 };

@@ -1,4 +1,4 @@
-//! What the engine counts. Labels are bounded: feature, kind, class; never a name or a message.
+//! Metrics of the engine. Labels are bounded: feature, kind, class; never a name or a message.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::Registry;
 
-/// Feature and kind of a controller.
+/// Labels of a controller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OfController {
     /// The feature's name.
@@ -22,7 +22,7 @@ pub struct OfController {
     pub kind: String,
 }
 
-/// How a pass ended.
+/// Labels of an ended pass.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Outcome {
     /// The feature's name.
@@ -35,7 +35,7 @@ pub struct Outcome {
     pub outcome: &'static str,
 }
 
-/// A task that runs beside controllers.
+/// Labels of a task that runs beside controllers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OfTask {
     /// The feature's name.
@@ -44,7 +44,7 @@ pub struct OfTask {
     pub task: &'static str,
 }
 
-/// Depth of one priority of one queue.
+/// Labels of one priority of one queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Depth {
     /// The feature's name.
@@ -57,10 +57,10 @@ pub struct Depth {
     pub priority: &'static str,
 }
 
-/// A call to the Kubernetes API.
+/// Labels of a call to the Kubernetes API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ApiCall {
-    /// The feature that asked.
+    /// The feature that made the call.
     pub feature: String,
     /// get (lists too), watch, create, update, patch or delete.
     pub verb: &'static str,
@@ -68,21 +68,21 @@ pub struct ApiCall {
     pub result: String,
 }
 
-/// A kind that is watched.
+/// Label of a watched kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OfKind {
-    /// Its name with group and version.
+    /// Name, group and version of the kind.
     pub kind: String,
 }
 
-/// The label controller-runtime's own metrics carry.
+/// The label of controller-runtime's metrics.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ByController {
     /// The kind in lower case.
     pub controller: String,
 }
 
-/// controller-runtime's result label.
+/// The labels of controller-runtime's pass count.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ByResult {
     /// The kind in lower case.
@@ -96,41 +96,41 @@ impl ByResult {
     pub const RESULTS: [&str; 4] = ["success", "requeue", "requeue_after", "error"];
 }
 
-/// Every series of the engine, and the registry into which features put theirs.
+/// The series of the engine, and the registry for those of features.
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
-    /// Passes by how they ended.
+    /// Passes by outcome.
     pub passes: Family<Outcome, Counter>,
-    /// How long a pass took.
+    /// Duration of passes.
     pub pass_seconds: Family<OfController, Histogram, fn() -> Histogram>,
     /// Objects that wait for a pass.
     pub queue_depth: Family<Depth, Gauge>,
-    /// How long the one that waits longest has waited, in milliseconds.
+    /// The longest wait of a waiting object, in milliseconds.
     pub queue_oldest_ms: Family<OfController, Gauge>,
-    /// Passes under way.
+    /// Running passes.
     pub passes_in_flight: Family<OfController, Gauge>,
-    /// Objects that failed and wait for another try.
+    /// Objects that failed and wait for a retry.
     pub backing_off: Family<OfController, Gauge>,
     /// Passes that panicked.
     pub panics: Family<OfController, Counter>,
-    /// Tasks that panicked and were started again.
+    /// Restarts of tasks after a panic.
     pub task_restarts: Family<OfTask, Counter>,
     /// Calls to the Kubernetes API by verb and result.
     pub api_calls: Family<ApiCall, Counter>,
-    /// Calls under way.
+    /// Calls in flight.
     pub api_in_flight: Gauge,
-    /// Watches held.
+    /// Running watches.
     pub watches: Family<OfKind, Gauge>,
-    /// Times a reader fell behind and was told to look at everything again.
+    /// How often a reader fell behind and had to read all objects again.
     pub watch_lag: Family<OfKind, Counter>,
-    /// Times a watch was started anew.
+    /// How often a watch was reconnected.
     pub watch_restarts: Family<OfKind, Counter>,
     /// Objects that could not be read.
     pub malformed: Family<OfKind, Counter>,
     /// Bytes of cached objects.
     pub cache_bytes: Family<OfKind, Gauge>,
-    /// Events that found no room and were dropped.
+    /// Events that were dropped because too many waited.
     pub events_dropped: Counter,
     /// 1 while this process leads.
     pub leader: Gauge,
@@ -140,7 +140,7 @@ pub struct Metrics {
     pub cr_errors: Family<ByController, Counter>,
     /// controller-runtime's pass duration.
     pub cr_seconds: Family<ByController, Histogram, fn() -> Histogram>,
-    /// controller-runtime's passes under way.
+    /// controller-runtime's running passes.
     pub cr_workers: Family<ByController, Gauge>,
 }
 
@@ -180,7 +180,7 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// `_total` is added to counters by the encoder.
+    /// Registers all series. The encoder adds `_total` to the names of counters.
     fn register(&self) {
         let mut r = self.registry.lock();
         r.register(
@@ -290,7 +290,7 @@ impl Metrics {
         );
     }
 
-    /// Lets a feature register series of its own; inherited names stay as they are.
+    /// Lets a feature register its own series. Inherited names stay unchanged.
     pub fn extend(&self, add: impl FnOnce(&mut Registry)) {
         add(&mut self.registry.lock());
     }

@@ -1,4 +1,4 @@
-//! One run for one object: what it may ask and write.
+//! One run for one object: what it has read, and how it writes.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::slot::Slot;
 use crate::stored::Stored;
 use crate::{ApiError, Classified, Kind};
 
-/// Tries of a guarded metadata write against others who write at the same time.
-const TRIES: u32 = 5;
+/// How often a metadata write is repeated after another client wrote the object.
+const METADATA_RETRIES: u32 = 5;
 
-/// The name of the log span around a pass; its field `kind` says whose pass it is.
+/// The name of the log span of a pass. Its field `kind` is the kind of the object.
 pub const PASS_SPAN: &str = "pass";
 
-/// One pass. It writes the object at most once; what it writes, the cache knows at once.
+/// One pass. It writes the object at most once, and the cache has the written version at once.
 pub struct Pass {
     pub(crate) id: String,
     pub(crate) kind: Kind,
@@ -34,26 +34,27 @@ pub struct Pass {
     pub(crate) events: Events,
     pub(crate) clock: SharedClock,
     pub(crate) slot: Slot,
-    /// What the feature adds to the pass's last log line.
+    /// Fields that the feature adds to the last log line of the pass.
     pub(crate) details: tracing::Span,
-    /// The object as our own write left it.
+    /// The object after the write of this pass.
     pub(crate) written: Option<Arc<Stored>>,
-    /// The wish this pass has dealt with; none if others changed it meanwhile.
-    pub(crate) wish: Option<u64>,
-    /// The draw that spreads this pass's back-off, and the back-off if it fails.
+    /// [`Stored::user_fields_hash`] of the object that this pass handled; none if others changed it.
+    pub(crate) user_fields_hash: Option<u64>,
+    /// A random number from 0 to 1 that spreads the back-off of this pass.
     pub(crate) random: f64,
+    /// The back-off if this pass fails.
     pub(crate) retry: Duration,
-    /// There is no such object: `object` only stands for its key.
+    /// There is no object of this key: `object` is a placeholder.
     pub(crate) is_absent: bool,
 }
 
-/// Whether an effect may go on, or the pass must end so that the next acts on what was written.
+/// Whether a pass may perform an effect, or must end so that the next pass performs it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub enum Recorded {
-    /// The object as read already says so: go on.
+    /// The object as read has it already: continue.
     Already,
-    /// Written just now: end with `Again`.
+    /// This pass has written it: end with `Again`.
     Now,
 }
 
@@ -63,7 +64,7 @@ impl Pass {
         &self.id
     }
 
-    /// Whose pass it is.
+    /// Namespace and name of the object.
     pub fn key(&self) -> &ObjectKey {
         self.object.key()
     }
@@ -73,13 +74,13 @@ impl Pass {
         &self.object
     }
 
-    /// Time, as the engine sees it.
+    /// The engine's clock.
     pub fn clock(&self) -> &SharedClock {
         &self.clock
     }
 
-    /// Adds the fields of `span` to the log line that tells how this pass ended. Lines in between get
-    /// them when the feature's work runs in the span, too.
+    /// Adds the fields of `span` to the log line about the end of this pass. Earlier lines have them
+    /// only if the feature runs its code in the span.
     pub fn describe(&mut self, span: &tracing::Span) {
         self.details = span.clone();
     }
@@ -90,18 +91,18 @@ impl Pass {
     }
 
     /// Whether a person waits for this pass: the object was edited, annotated or deleted.
-    pub fn is_asked_for(&self) -> bool {
+    pub fn is_urgent(&self) -> bool {
         self.slot.urgent
     }
 
-    /// Whether this pass has written the object: then it ends, and the next one acts.
+    /// Whether this pass has written the object. Then it must end, and the next pass continues.
     pub fn has_written(&self) -> bool {
         self.written.is_some()
     }
 
-    /// Makes sure the object carries `finalizer` before an effect that needs it.
+    /// Adds `finalizer` to the object if it is missing. Call it before an effect that needs it.
     pub async fn ensure_finalizer(&mut self, finalizer: &str) -> Result<Recorded, ApiError> {
-        let has = |list: &[String]| list.iter().any(|held| held == finalizer);
+        let has = |list: &[String]| list.iter().any(|one| one == finalizer);
         if has(&self.object.metadata().finalizers.unwrap_or_default()) {
             return Ok(Recorded::Already);
         }
@@ -116,31 +117,31 @@ impl Pass {
         Ok(Recorded::Now)
     }
 
-    /// Lets the object go: what it stood for is gone, or the policy says keep.
+    /// Removes `finalizer`, so that the object can go. Retries if others write the object meanwhile.
     pub async fn drop_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
         let gone = self.edit_metadata("remove finalizer from", |metadata| {
             let list = metadata.finalizers.clone().unwrap_or_default();
-            let rest: Vec<_> = list.iter().filter(|held| *held != finalizer).collect();
-            (rest.len() < list.len()).then(|| json!({"finalizers": rest}))
+            let others: Vec<_> = list.iter().filter(|one| *one != finalizer).collect();
+            (others.len() < list.len()).then(|| json!({"finalizers": others}))
         });
         match gone.await {
-            Err(ApiError::Stale { .. }) => Ok(()), // a namesake is there: this one has gone
+            Err(ApiError::Stale { .. }) => Ok(()), // another object has this name: ours is gone
             Err(error) if error.is_not_found() => Ok(()),
             other => other,
         }
     }
 
-    /// Puts `finalizer` on the object under the version that this pass read, in one try.
+    /// Adds `finalizer`, bound to the version that this pass read. Does not retry.
     pub(crate) async fn add_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
         let mut finalizers = self.object.metadata().finalizers.unwrap_or_default();
         finalizers.push(finalizer.to_owned());
         self.write_finalizers("add finalizer to", finalizers).await
     }
 
-    /// Removes `finalizer` under the version that this pass read, in one try.
+    /// Removes `finalizer`, bound to the version that this pass read. Does not retry.
     pub(crate) async fn remove_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
         let mut finalizers = self.object.metadata().finalizers.unwrap_or_default();
-        finalizers.retain(|held| held != finalizer);
+        finalizers.retain(|one| one != finalizer);
         match self
             .write_finalizers("remove finalizer from", finalizers)
             .await
@@ -149,8 +150,8 @@ impl Pass {
             other => other?,
         }
         if let Some(now) = self.written.as_ref().filter(|now| is_gone(now)) {
-            self.cache.store().release(now); // what follows must not meet it again
-            self.wish = None;
+            self.cache.store().release(now); // later passes must not see it
+            self.user_fields_hash = None;
         }
         Ok(())
     }
@@ -166,12 +167,15 @@ impl Pass {
         let path = self.kind.path(self.key());
         let text = patch::patch(&self.client, &path, what, Form::Merge, &body).await?;
         self.learn(&text);
-        self.wish = self.written.as_ref().map(|written| written.wish());
+        self.user_fields_hash = self
+            .written
+            .as_ref()
+            .map(|written| written.user_fields_hash());
         Ok(())
     }
 
-    /// Replaces status under the version that this pass read, or has just written. `before` is what the
-    /// writer knows of the old status; other fields of it belong to others and stay.
+    /// Replaces status, bound to the version that this pass read or has just written. `before` has the
+    /// fields of the old status that the caller owns; other fields stay.
     pub(crate) async fn replace_status(
         &mut self,
         before: &Value,
@@ -187,20 +191,20 @@ impl Pass {
             .map(drop)
     }
 
-    /// Removes an annotation that has done its work.
-    pub async fn drop_annotation(&mut self, annotation: &str) -> Result<(), ApiError> {
+    /// Removes an annotation.
+    pub async fn remove_annotation(&mut self, annotation: &str) -> Result<(), ApiError> {
         self.edit_metadata("remove annotation from", |metadata| {
-            let held = metadata
+            let has = metadata
                 .annotations
                 .as_ref()
                 .is_some_and(|all| all.contains_key(annotation));
-            held.then(|| json!({"annotations": {annotation: null}}))
+            has.then(|| json!({"annotations": {annotation: null}}))
         })
         .await
     }
 
-    /// Writes status once, at the end, and only if it differs from what the object has.
-    /// After another write of this pass it does nothing: the next pass starts from that.
+    /// Writes status at the end of a pass, if it differs from the status of the object. Returns whether
+    /// it wrote. After another write of this pass it does nothing: the next pass writes status.
     pub async fn write_status<S: Serialize + DeserializeOwned>(
         &mut self,
         status: &S,
@@ -212,14 +216,14 @@ impl Pass {
         self.patch_status(status, Bound::Uid(object.uid())).await
     }
 
-    /// Records an intent in status before its effect; bound to the version this pass has read, so
-    /// that it never hides news. End the pass with `Again` when it answers [`Recorded::Now`].
+    /// Writes status with an intent before its effect, bound to the version that this pass read. End the
+    /// pass with `Again` if the result is [`Recorded::Now`].
     pub async fn write_intent<S: Serialize + DeserializeOwned>(
         &mut self,
         status: &S,
     ) -> Result<Recorded, ApiError> {
         if self.has_written() {
-            return Ok(Recorded::Now); // the next pass starts from that
+            return Ok(Recorded::Now); // the next pass writes it
         }
         let object = self.object.clone();
         let version = object.resource_version();
@@ -231,13 +235,13 @@ impl Pass {
         })
     }
 
-    /// Tells of something on the object, once per transition.
+    /// Emits an event about the object. Call it once per transition.
     pub fn event(&self, note: Note) {
         self.events
             .record(reference(&self.kind, &self.object), note.pass(&self.id));
     }
 
-    /// Waits for an outside limiter without holding a place among the running passes.
+    /// Waits for a call that leaves the cluster. The pass gives its slot back meanwhile.
     pub async fn outside<T>(&mut self, wait: impl Future<Output = T> + Send) -> T {
         self.slot.outside(wait).await
     }
@@ -255,7 +259,7 @@ impl Pass {
         let old = self.parsed(&what)?;
         let version = self.object.resource_version();
         let bound = bound.over(old.get("status"), &version);
-        // What our type knows of the old status is ours to remove; the rest is others'.
+        // The fields that our type has are ours to remove. Other fields belong to others.
         let ours = old
             .get("status")
             .and_then(|old| serde_json::to_value(S::deserialize(old).ok()?).ok());
@@ -263,7 +267,7 @@ impl Pass {
             .await
     }
 
-    /// The object as it was read, as JSON.
+    /// The object as this pass read it, as JSON.
     fn parsed(&self, what: &str) -> Result<Value, ApiError> {
         let parsed = self.object.parse(&self.kind);
         parsed.map_err(|error| ApiError::Unreadable {
@@ -272,7 +276,7 @@ impl Pass {
         })
     }
 
-    /// Sends what differs between `old` and `new`; false: nothing does.
+    /// Sends the differences between `old` and `new`. Returns false if there are none.
     async fn send_status(
         &mut self,
         old: Option<&Value>,
@@ -295,7 +299,8 @@ impl Pass {
         Ok(true)
     }
 
-    /// A failed test of a patch answers like any invalid one; only a look at the object tells.
+    /// `Stale` if the object is not the one that the patch is bound to. The API server answers a failed
+    /// test of a JSON patch like an invalid patch, so this reads the object.
     async fn stale(&self, bound: Bound<'_>) -> Result<Option<ApiError>, ApiError> {
         let text = patch::get(&self.client, &self.kind, self.key()).await?;
         let now = self.read(&text)?;
@@ -309,7 +314,8 @@ impl Pass {
         }))
     }
 
-    /// Edits metadata under the version just read; others who write meanwhile are not undone.
+    /// Edits metadata, bound to the version just read, so that it undoes no write of others. Reads the
+    /// object and retries if it has changed.
     async fn edit_metadata(
         &mut self,
         verb: &str,
@@ -318,7 +324,7 @@ impl Pass {
         let path = self.kind.path(self.key());
         let what = format!("{verb} {} {}", self.kind.kind, self.key());
         let mut seen = self.object.clone();
-        let mut tries = 0;
+        let mut retries = 0;
         loop {
             let Some(mut metadata) = edit(&seen.metadata()) else {
                 return Ok(());
@@ -335,26 +341,28 @@ impl Pass {
             {
                 Ok(text) => {
                     self.learn(&text);
-                    // Our own edit is no news to us, unless somebody else's came with it.
-                    let alone = seen.wish() == self.object.wish();
-                    self.wish = match &self.written {
-                        // It went with its last finalizer. What follows must not meet it again.
+                    // The next pass must handle edits that others made before ours.
+                    let is_only_edit = seen.user_fields_hash() == self.object.user_fields_hash();
+                    self.user_fields_hash = match &self.written {
+                        // It is gone with its last finalizer. Later passes must not see it.
                         Some(now) if is_gone(now) => {
                             self.cache.store().release(now);
                             None
                         }
-                        Some(now) if alone => Some(now.wish()),
+                        Some(now) if is_only_edit => Some(now.user_fields_hash()),
                         Some(_) | None => None,
                     };
                     return Ok(());
                 }
-                Err(error) if error.class() == Class::Stale && tries < TRIES => tries += 1,
+                Err(error) if error.class() == Class::Stale && retries < METADATA_RETRIES => {
+                    retries += 1;
+                }
                 Err(error) => return Err(error),
             }
             let text = patch::get(&self.client, &self.kind, self.object.key()).await?;
             let now = self.read(&text)?;
             if now.uid() != self.object.uid() {
-                return Err(ApiError::Stale { what }); // a namesake: nothing of ours
+                return Err(ApiError::Stale { what }); // another object has this name
             }
             seen = self.cache.store().learn(now);
         }
@@ -376,16 +384,16 @@ impl Pass {
     }
 }
 
-/// Whether the answer to an edit tells of an object that the edit has let go.
+/// Whether the object of this answer is gone: it is being deleted and has no finalizer.
 fn is_gone(answer: &Stored) -> bool {
     answer.is_deleting()
         && answer
             .metadata()
             .finalizers
-            .is_none_or(|held| held.is_empty())
+            .is_none_or(|finalizers| finalizers.is_empty())
 }
 
-/// The object as events name it.
+/// The reference to the object in its events.
 fn reference(kind: &Kind, object: &Stored) -> ObjectReference {
     ObjectReference {
         api_version: Some(kind.api_version()),

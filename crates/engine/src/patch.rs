@@ -1,4 +1,4 @@
-//! Guarded writes of an object: each is bound to what the pass has seen.
+//! Writes of an object. Each is bound to the object or version that the pass read.
 
 use http::{Request, header};
 use kernel::ObjectKey;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{ApiError, Kind, kill_point};
 
-/// How a patch is to be read.
+/// The format of a patch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Merge,
@@ -17,7 +17,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    fn media(self) -> &'static str {
+    fn media_type(self) -> &'static str {
         match self {
             Self::Merge => "application/merge-patch+json",
             Self::Json => "application/json-patch+json",
@@ -26,7 +26,7 @@ impl Form {
     }
 }
 
-/// Sends one patch and returns the object's text as the server now has it.
+/// Sends one patch. Returns the text of the object after it.
 pub(crate) async fn patch(
     client: &Client,
     path: &str,
@@ -35,7 +35,7 @@ pub(crate) async fn patch(
     body: &Value,
 ) -> Result<String, ApiError> {
     let request = Request::patch(path)
-        .header(header::CONTENT_TYPE, form.media())
+        .header(header::CONTENT_TYPE, form.media_type())
         .header(header::ACCEPT, "application/json")
         .body(body.to_string().into_bytes());
     let request = request.map_err(|error| ApiError::Unreadable {
@@ -51,7 +51,7 @@ pub(crate) async fn patch(
     answer
 }
 
-/// Reads one object's text.
+/// Reads the text of one object.
 pub(crate) async fn get(client: &Client, kind: &Kind, key: &ObjectKey) -> Result<String, ApiError> {
     let what = format!("get {} {key}", kind.kind);
     let request = Request::get(kind.path(key))
@@ -70,15 +70,15 @@ pub(crate) async fn get(client: &Client, kind: &Kind, key: &ObjectKey) -> Result
 /// What a status patch is bound to.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Bound<'a> {
-    /// This object, whatever happened to it since.
+    /// The object with this UID, in any version.
     Uid(&'a str),
-    /// This very version of it: an intent must not be recorded over news.
+    /// The object with this UID, in this version only: an intent must not hide a newer version.
     Version(&'a str, &'a str),
 }
 
 impl<'a> Bound<'a> {
-    /// A first status goes in as a whole: bound to the version read, it replaces none that others
-    /// wrote meanwhile.
+    /// Binds a first status to the version read: it is written as a whole, and must not replace a status
+    /// that others wrote meanwhile.
     pub(crate) fn over(self, old: Option<&Value>, version: &'a str) -> Self {
         match self {
             Self::Uid(uid) if !old.is_some_and(Value::is_object) => Self::Version(uid, version),
@@ -87,30 +87,32 @@ impl<'a> Bound<'a> {
     }
 }
 
-/// The JSON patch that turns status `old` into `new`, or nothing if they are equal.
+/// The JSON patch that turns status `old` into `new`; none if they are equal.
 ///
-/// Only top-level fields that differ are sent, and only those of `ours` are removed, so that fields
-/// others keep there survive.
+/// It sends only top-level fields that differ, and removes only fields of `ours`, so that fields of
+/// others stay.
 pub(crate) fn status_patch(
     old: Option<&Value>,
     ours: Option<&Value>,
     new: &Value,
     bound: Bound<'_>,
 ) -> Option<Value> {
-    let mut steps = vec![match bound {
+    let mut operations = vec![match bound {
         Bound::Uid(uid) | Bound::Version(uid, _) => {
             json!({"op": "test", "path": "/metadata/uid", "value": uid})
         }
     }];
     if let Bound::Version(_, version) = bound {
-        steps.push(json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}));
+        operations
+            .push(json!({"op": "test", "path": "/metadata/resourceVersion", "value": version}));
     }
-    let guards = steps.len();
+    let guards = operations.len();
     match (old.and_then(Value::as_object), new.as_object()) {
         (Some(old), Some(new)) => {
             for (field, value) in new {
                 if old.get(field) != Some(value) {
-                    steps.push(json!({"op": "add", "path": format!("/status/{}", pointer(field)), "value": value}));
+                    let path = format!("/status/{}", pointer(field));
+                    operations.push(json!({"op": "add", "path": path, "value": value}));
                 }
             }
             for field in ours
@@ -119,16 +121,16 @@ pub(crate) fn status_patch(
                 .flat_map(serde_json::Map::keys)
             {
                 if !new.contains_key(field) && old.contains_key(field) {
-                    steps.push(
+                    operations.push(
                         json!({"op": "remove", "path": format!("/status/{}", pointer(field))}),
                     );
                 }
             }
         }
         (_, Some(new)) if new.is_empty() => {}
-        _ => steps.push(json!({"op": "add", "path": "/status", "value": new})),
+        _ => operations.push(json!({"op": "add", "path": "/status", "value": new})),
     }
-    (steps.len() > guards).then_some(Value::Array(steps))
+    (operations.len() > guards).then_some(Value::Array(operations))
 }
 
 /// A field's name within a JSON pointer.
@@ -143,7 +145,7 @@ mod tests {
     const BOUND: Bound<'_> = Bound::Uid("u");
 
     #[test]
-    fn an_equal_status_is_no_patch() {
+    fn an_equal_status_needs_no_patch() {
         let status = json!({"phase": "x"});
         assert_eq!(
             status_patch(Some(&status), Some(&status), &status, BOUND),
@@ -153,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_differs_is_sent_and_foreign_fields_stay() {
+    fn only_differences_are_sent_and_foreign_fields_stay() {
         let old = json!({"phase": "x", "theirs": 1, "same": true});
         let ours = json!({"phase": "x", "same": true});
         let patch = status_patch(
@@ -171,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_field_of_ours_that_is_no_longer_said_goes() {
+    fn a_field_of_ours_that_is_no_longer_set_is_removed() {
         let old = json!({"a": 1, "theirs": 2});
         let patch = status_patch(Some(&old), Some(&json!({"a": 1})), &json!({}), BOUND).unwrap();
         assert_eq!(patch[1], json!({"op": "remove", "path": "/status/a"}));
@@ -179,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_first_status_is_bound_to_the_version_and_a_later_one_to_the_object() {
+    fn only_a_first_status_is_bound_to_the_version() {
         let first = BOUND.over(None, "b7");
         let patch = status_patch(None, None, &json!({"a": 1}), first).unwrap();
         assert_eq!(

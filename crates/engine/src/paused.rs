@@ -1,4 +1,4 @@
-//! `pontoon.io/paused: "true"`: the object is followed and says so, and nothing is done for it.
+//! The annotation `pontoon.io/paused: "true"`: the object gets a condition and no other effect.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kernel::{Conditions, PAUSED, Progress, Reason};
@@ -7,23 +7,23 @@ use serde_json::Value;
 
 use crate::{ApiError, Pass};
 
-/// The condition every kind shows while it is paused.
+/// The condition of a paused object of any kind.
 pub const CONDITION: &str = "Paused";
 /// Its reason.
 pub const REASON: &str = "PausedByAnnotation";
 
-/// The part of a status that is written. Conditions of others may have fields of their own, so all
-/// are kept as they are.
+/// The part of a status that is written. Conditions of other controllers may have additional fields, so
+/// all conditions are raw JSON.
 #[derive(Serialize, Deserialize, Default)]
 #[serde(default)]
 struct Status {
     conditions: Vec<Value>,
 }
 
-/// Keeps the condition true to the annotation. Answers how the pass ends if it ends here.
+/// Sets or removes the condition by the annotation. Returns the progress if the pass ends here.
 pub(crate) async fn observe(pass: &mut Pass, paused: bool) -> Result<Option<Progress>, ApiError> {
     if !paused && !pass.object().json().contains(CONDITION) {
-        return Ok(None); // the common case costs no parse
+        return Ok(None); // avoids a parse in the common case
     }
     let object: Value = pass.object().parse(&pass.kind).unwrap_or_default();
     let reason = Reason::new(
@@ -36,7 +36,7 @@ pub(crate) async fn observe(pass: &mut Pass, paused: bool) -> Result<Option<Prog
     }
     if let Some(conditions) = conditions {
         match pass.write_status(&Status { conditions }).await {
-            Err(error) if error.is_not_found() => {} // a kind without status cannot say so
+            Err(error) if error.is_not_found() => {} // the kind has no status
             other => drop(other?),
         }
     }
@@ -47,8 +47,8 @@ pub(crate) async fn observe(pass: &mut Pass, paused: bool) -> Result<Option<Prog
     }))
 }
 
-/// The conditions that `object` should have; none if it has them, or if it has conditions of a form
-/// we do not know.
+/// The conditions that `object` should have; none if it has them already, or if its conditions are no
+/// list.
 fn conditions(
     object: &Value,
     paused: bool,
@@ -101,7 +101,7 @@ mod tests {
             "lastTransitionTime": time, "observedGeneration": generation})
     }
 
-    /// A condition as ACK writes it: fewer fields than metav1 has, and one of its own.
+    /// A condition as ACK writes it: it lacks fields of metav1 and has an additional one.
     fn foreign() -> Value {
         json!({"type": "ACK.ResourceSynced", "status": "False", "severity": "Info"})
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_that_says_so_already_is_not_written() {
+    fn an_object_with_the_right_conditions_is_not_written() {
         let since = paused_since("1970-01-01T00:00:05Z", 3);
         assert_eq!(after(json!([since, foreign()]), true), None);
         assert_eq!(after(json!([foreign()]), false), None);
@@ -131,7 +131,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_of_an_unknown_form_are_left_alone() {
+    fn conditions_that_are_no_list_are_not_written() {
         assert_eq!(after(json!({"Ready": "True"}), true), None);
     }
 }

@@ -1,33 +1,33 @@
-//! Which object is next. A plain structure over clock time: no task, no lock, no wait.
+//! Decides which object has the next pass. A plain structure: no task, no lock, and time is a parameter.
 //!
 //! # Guarantees
-//! - An object is handed out to one pass at a time; what comes in meanwhile runs once after it.
-//! - User changes come before followed changes, these before resyncs; none of them starves.
-//! - What a pass has begun and another one is to finish comes before user changes, most of the time.
-//! - A failed object waits longer each time; nothing is ever dropped.
-//! - Only a pass that ends well, or a user's change, clears an object's failures.
+//! - An object has one pass at a time. Requests during a pass lead to one more pass after it.
+//! - User changes come before followed changes, and these before resyncs. None of them starves.
+//! - An object that a pass has begun to work on comes before most user changes.
+//! - The delay after a failure grows with each failure. No object is ever dropped.
+//! - Only a successful pass or a user's change clears the failures of an object.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::Duration;
 
 use kernel::{Backoff, ObjectKey};
 
-/// Why an object is to be looked at; the order is the priority.
+/// Why an object needs a pass. The order is the priority.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Cause {
-    /// A person changed it or asked for its deletion.
+    /// A user changed or deleted the object.
     User,
-    /// Something it follows changed, or its time has come.
+    /// Something that the object follows has changed, or its timer fired.
     Followed,
-    /// The periodic look, and the first one after a start.
+    /// The periodic pass, and the first one after a start.
     Resync,
 }
 
 impl Cause {
-    /// All of them, first priority first.
+    /// All causes, highest priority first.
     pub(crate) const ALL: [Self; 3] = [Self::User, Self::Followed, Self::Resync];
 
-    /// As a metric label.
+    /// The value of the metric label.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::User => "user",
@@ -37,57 +37,58 @@ impl Cause {
     }
 }
 
-/// Of 16 turns, the first belongs to resyncs and the next three to followed changes, if any wait:
-/// so neither starves behind a flood of user changes.
-const TURNS: u8 = 16;
+/// Of this many passes, the first is for resyncs and the next three are for followed changes, if any
+/// wait. So neither starves behind many user changes.
+const CYCLE: u8 = 16;
 
-/// Of so many turns of user changes one goes to those that no pass has begun: they do not starve either.
-const OTHERS_FIRST: u8 = 4;
+/// Of this many passes for user changes, one is for an object that no pass has begun. So these do not
+/// starve either.
+const NEW_EVERY: u8 = 4;
 
-/// Passes over one object begin at least this far apart, so that a flood of edits is a few passes.
-const BREATH: Duration = Duration::from_millis(100);
+/// The least time between the starts of two passes over one object, so that many edits cause few passes.
+const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A stale object is looked at again after this long: by then the cache has the news.
-const STALE: Duration = Duration::from_millis(200);
+/// Delay after a pass whose write was stale. By then the cache has the newer object.
+const STALE_DELAY: Duration = Duration::from_millis(200);
 
-/// A followed change brings a failing object's retry forward to this share of its delay, no further.
-const EARLIEST_SHARE: u32 = 4;
+/// A followed change shortens the delay of a failing object, but not below the delay divided by this.
+const MAX_SHORTENING: u32 = 4;
 
-/// So many passes in a row that only asked for another pass, and wrote nothing, are a failure.
+/// This many consecutive passes that request another pass and write nothing count as a failure.
 const IDLE_REPEATS: u32 = 10;
 
-/// How an object's pass ended, as far as the queue cares.
+/// What the queue does after a pass.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// It wrote what the next pass acts on: run that at once.
+    /// The next pass acts on what this one wrote: run it at once.
     Again,
-    /// There is news of it already, for this cause.
+    /// The object has changed during the pass: run another pass for this cause.
     News(Cause),
-    /// All well: again after this long.
+    /// The pass succeeded: run the next one after this time.
     After(Duration, Cause),
-    /// It failed: back off.
+    /// The pass failed: back off.
     Failed,
-    /// What it wrote was based on an old object: soon again, but not twice in a row.
+    /// The write was based on an old object: retry soon. Twice in a row counts as a failure.
     Stale,
 }
 
 #[derive(Debug, Default)]
 struct Entry {
-    /// Waits in `ready` for this cause, since then.
+    /// Cause and start of its wait in `ready`.
     waiting: Option<(Cause, Duration)>,
     running: bool,
-    /// Came in while running.
+    /// A request that came during its pass.
     again: Option<Cause>,
-    /// When the timer rings, for which cause; its key in `timers`.
+    /// When its timer fires, its key in `timers`, and the cause of that pass.
     timer: Option<(Duration, u64, Cause)>,
     failures: u32,
-    /// Passes in a row that asked for another one and wrote nothing.
+    /// Consecutive passes that requested another one and wrote nothing.
     idle_repeats: u32,
-    /// No change runs before this, but for the user's own while it fails.
+    /// While it fails, no pass begins before this time, except for a user's change.
     earliest: Duration,
     /// When its last pass began.
     began: Option<Duration>,
-    /// Its last pass ended stale.
+    /// Whether the write of its last pass was stale.
     stale: bool,
 }
 
@@ -97,23 +98,24 @@ pub(crate) struct Queue {
     backoff: Backoff,
     entries: HashMap<ObjectKey, Entry>,
     ready: [VecDeque<ObjectKey>; 3],
-    /// Of those with the first priority, the ones whose last pass asks for another at once.
+    /// Objects of the first priority that an earlier pass has begun to work on.
     begun: VecDeque<ObjectKey>,
     depth: [usize; 3],
     timers: BTreeMap<(Duration, u64), ObjectKey>,
-    turn: u8,
+    /// The position in the cycle of priorities.
+    position: u8,
     stamp: u64,
     failing: usize,
 }
 
-/// An object handed out to a pass.
+/// A request for a pass that the queue has handed out.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Taken {
-    /// Which.
+pub(crate) struct PassRequest {
+    /// The object.
     pub(crate) key: ObjectKey,
-    /// Why.
+    /// Why it needs a pass.
     pub(crate) cause: Cause,
-    /// How long it waited.
+    /// How long it has waited.
     pub(crate) waited: Duration,
 }
 
@@ -127,38 +129,40 @@ impl Queue {
             begun: VecDeque::new(),
             depth: [0; 3],
             timers: BTreeMap::new(),
-            turn: 0,
+            position: 0,
             stamp: 0,
             failing: 0,
         }
     }
 
-    /// Asks for a pass over `key`. A user's change also forgets the failures before it.
+    /// Requests a pass over `key`. A user's change also clears its failures.
     pub(crate) fn add(&mut self, key: &ObjectKey, cause: Cause, now: Duration) {
         if cause == Cause::User {
             self.succeeded(key);
         }
         let entry = self.entries.entry(key.clone()).or_default();
-        let breath = entry.began.map_or(Duration::ZERO, |began| began + BREATH);
+        let next_start = entry
+            .began
+            .map_or(Duration::ZERO, |began| began + MIN_INTERVAL);
         if entry.running {
             entry.again = Some(entry.again.map_or(cause, |before| before.min(cause)));
         } else if entry.waiting.is_some() {
             self.make_ready(key, cause, now); // at most raised in priority
         } else if cause == Cause::Resync && entry.timer.is_some() {
-            // Its own time comes: a second look now would be a second look.
+            // Its timer causes a pass anyway.
         } else if cause == Cause::Followed && entry.failures > 0 && now < entry.earliest {
-            let at = entry.earliest; // in back-off: sooner than planned, but not at once
+            let at = entry.earliest; // sooner than the back-off, but not at once
             if entry.timer.is_none_or(|(planned, ..)| planned > at) {
                 self.set_timer(key, at, Cause::Followed);
             }
-        } else if now < breath {
+        } else if now < next_start {
             let before = entry
                 .timer
-                .filter(|(at, ..)| *at <= breath)
+                .filter(|(at, ..)| *at <= next_start)
                 .map(|(.., before)| before);
             self.set_timer(
                 key,
-                breath,
+                next_start,
                 before.map_or(cause, |before| before.min(cause)),
             );
         } else {
@@ -166,7 +170,24 @@ impl Queue {
         }
     }
 
-    /// Asks for a pass over `key` after this long, unless one comes sooner anyway.
+    /// Requests a pass over `key` that goes on with what an earlier pass began. It comes before most user
+    /// changes, but it does not end a back-off.
+    pub(crate) fn resume(&mut self, key: &ObjectKey, now: Duration) {
+        let entry = self.entries.entry(key.clone()).or_default();
+        if entry.running || entry.failures > 0 && now < entry.earliest {
+            return self.add(key, Cause::Followed, now);
+        }
+        let since = match entry.waiting.take() {
+            Some((before, since)) => {
+                self.depth[before as usize] -= 1;
+                since
+            }
+            None => now,
+        };
+        self.make_begun(key, since);
+    }
+
+    /// Requests a pass over `key` after `delay`, unless one is due sooner.
     pub(crate) fn add_in(&mut self, key: &ObjectKey, delay: Duration, now: Duration) {
         let entry = self.entries.entry(key.clone()).or_default();
         let mut at = now.saturating_add(delay);
@@ -181,7 +202,7 @@ impl Queue {
         }
     }
 
-    /// Asks for the first pass over `key` after this long, unless it has a pass ahead already.
+    /// Requests the first pass over `key` after `delay`, unless one is due already.
     pub(crate) fn add_first(&mut self, key: &ObjectKey, delay: Duration, now: Duration) {
         let entry = self.entries.entry(key.clone()).or_default();
         if delay.is_zero() || entry.running {
@@ -191,7 +212,7 @@ impl Queue {
         }
     }
 
-    /// The pass over `key` ended well, whatever comes next: its failures no longer count.
+    /// Clears the failures of `key`, because its pass succeeded.
     pub(crate) fn succeeded(&mut self, key: &ObjectKey) {
         if let Some(entry) = self.entries.get_mut(key) {
             entry.idle_repeats = 0;
@@ -201,8 +222,8 @@ impl Queue {
         }
     }
 
-    /// The pass over `key` has ended; `is_idle` if it asks for another one at once and wrote nothing.
-    /// Answers whether that counts as a failure: too many in a row were idle.
+    /// Counts idle passes over `key`: those that request another pass and write nothing. Returns whether
+    /// this one counts as a failure, because too many in a row were idle.
     pub(crate) fn is_repeating_idly(&mut self, key: &ObjectKey, is_idle: bool) -> bool {
         let Some(entry) = self.entries.get_mut(key) else {
             return false;
@@ -215,28 +236,28 @@ impl Queue {
         entry.idle_repeats >= IDLE_REPEATS
     }
 
-    /// How long `key` would wait if its next end were a failure.
+    /// The delay of `key` if its pass fails.
     pub(crate) fn retry(&self, key: &ObjectKey, random: f64) -> Duration {
         let failures = self.entries.get(key).map_or(0, |entry| entry.failures);
         self.backoff.delay(failures.saturating_add(1), random)
     }
 
-    /// The next object whose turn it is.
-    pub(crate) fn take(&mut self, now: Duration) -> Option<Taken> {
-        self.ring(now);
+    /// Hands out the next request.
+    pub(crate) fn take(&mut self, now: Duration) -> Option<PassRequest> {
+        self.fire_timers(now);
         let cause = self.choose()?;
         self.take_of(cause, now)
     }
 
-    /// The next object that a person has changed.
-    pub(crate) fn take_urgent(&mut self, now: Duration) -> Option<Taken> {
-        self.ring(now);
+    /// Hands out the next request by a user.
+    pub(crate) fn take_urgent(&mut self, now: Duration) -> Option<PassRequest> {
+        self.fire_timers(now);
         self.take_of(Cause::User, now)
     }
 
-    fn take_of(&mut self, cause: Cause, now: Duration) -> Option<Taken> {
+    fn take_of(&mut self, cause: Cause, now: Duration) -> Option<PassRequest> {
         loop {
-            // Copies of those that were moved or forgotten are passed over.
+            // Skips entries of objects that have changed their priority or were removed.
             let key = self.pop(cause)?;
             let Some(entry) = self.entries.get_mut(&key) else {
                 continue;
@@ -248,13 +269,13 @@ impl Queue {
                     entry.began = Some(now);
                     self.depth[cause as usize] -= 1;
                     self.stop_timer(&key);
-                    return Some(Taken {
+                    return Some(PassRequest {
                         key,
                         cause,
                         waited: now.saturating_sub(since),
                     });
                 }
-                // Moved to another priority since; that copy counts.
+                // The object has another entry in the queue of its new priority.
                 _ => {}
             }
         }
@@ -265,8 +286,8 @@ impl Queue {
         if cause != Cause::User {
             return ready.pop_front();
         }
-        let others_first = self.turn.is_multiple_of(OTHERS_FIRST);
-        let (first, second) = if others_first {
+        let new_first = self.position.is_multiple_of(NEW_EVERY);
+        let (first, second) = if new_first {
             (ready, &mut self.begun)
         } else {
             (&mut self.begun, ready)
@@ -274,7 +295,7 @@ impl Queue {
         first.pop_front().or_else(|| second.pop_front())
     }
 
-    /// The pass over `key` has ended. `random` in 0..1 spreads the back-off.
+    /// Takes in how the pass over `key` ended. `random` in 0..1 spreads the back-off.
     pub(crate) fn finish(&mut self, key: &ObjectKey, next: Next, now: Duration, random: f64) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -284,15 +305,15 @@ impl Queue {
         let stale = next == Next::Stale;
         let failed = next == Next::Failed || (stale && entry.stale);
         entry.stale = stale;
-        let breath = entry.began.map_or(now, |began| began + BREATH);
+        let next_start = entry.began.map_or(now, |began| began + MIN_INTERVAL);
         if failed {
             if entry.failures == 0 {
                 self.failing += 1;
             }
             entry.failures = entry.failures.saturating_add(1);
             let delay = self.backoff.delay(entry.failures, random);
-            let soonest = self.backoff.first.max(delay / EARLIEST_SHARE);
-            entry.earliest = now + soonest.min(delay);
+            let shortest = self.backoff.first.max(delay / MAX_SHORTENING);
+            entry.earliest = now + shortest.min(delay);
             self.set_timer(key, now.saturating_add(delay), Cause::Followed);
         } else if matches!(next, Next::After(..)) {
             self.succeeded(key);
@@ -301,9 +322,9 @@ impl Queue {
             Next::Again => self.make_begun(key, now),
             Next::News(cause) => self.add(key, cause, now),
             Next::After(delay, cause) => {
-                self.set_timer(key, now.saturating_add(delay).max(breath), cause);
+                self.set_timer(key, now.saturating_add(delay).max(next_start), cause);
             }
-            Next::Stale if !failed => self.set_timer(key, now + STALE, Cause::User),
+            Next::Stale if !failed => self.set_timer(key, now + STALE_DELAY, Cause::User),
             Next::Stale | Next::Failed => {}
         }
         if let Some(cause) = again {
@@ -311,7 +332,7 @@ impl Queue {
         }
     }
 
-    /// The object is gone: nothing of it stays, unless it was asked for again meanwhile.
+    /// Removes a deleted object. A request that came during its pass stays.
     pub(crate) fn forget(&mut self, key: &ObjectKey, now: Duration) {
         let Some(entry) = self.entries.get_mut(key) else {
             return;
@@ -331,7 +352,7 @@ impl Queue {
         }
     }
 
-    /// Takes an object out of the queue without a pass, as if one ran; not if one does.
+    /// Marks an object as running without a pass. Returns false if a pass over it is running.
     pub(crate) fn seize(&mut self, key: &ObjectKey) -> bool {
         let entry = self.entries.entry(key.clone()).or_default();
         if entry.running {
@@ -345,13 +366,13 @@ impl Queue {
         true
     }
 
-    /// Whether [`Queue::take`] would hand something out.
+    /// Whether [`Queue::take`] has a request to hand out.
     pub(crate) fn is_ready(&mut self, now: Duration) -> bool {
-        self.ring(now);
+        self.fire_timers(now);
         self.depth.iter().any(|depth| *depth > 0)
     }
 
-    /// Everything that ran was dropped: it runs again, but nobody waits for it.
+    /// Queues all running objects again, because their passes were dropped. No user waits for them.
     pub(crate) fn interrupted(&mut self, now: Duration) {
         let running: Vec<_> = self
             .entries
@@ -368,22 +389,22 @@ impl Queue {
         }
     }
 
-    /// Whether a pass over `key` is under way.
+    /// Whether a pass over `key` is running.
     pub(crate) fn is_running(&self, key: &ObjectKey) -> bool {
         self.entries.get(key).is_some_and(|entry| entry.running)
     }
 
-    /// When the next timer rings, if nothing is ready.
+    /// When the next timer fires.
     pub(crate) fn next_due(&self) -> Option<Duration> {
         self.timers.keys().next().map(|(at, _)| *at)
     }
 
-    /// Objects that wait, by priority.
+    /// The number of objects that wait for this cause.
     pub(crate) fn depth(&self, cause: Cause) -> usize {
         self.depth[cause as usize]
     }
 
-    /// How long the longest-waiting object of all has waited.
+    /// The longest wait of all waiting objects.
     pub(crate) fn oldest(&self, now: Duration) -> Duration {
         let all = self.ready.iter().chain([&self.begun]);
         let fronts = all.filter_map(|ready| ready.front());
@@ -393,14 +414,14 @@ impl Queue {
         since.map_or(Duration::ZERO, |since| now.saturating_sub(since))
     }
 
-    /// Objects in back-off.
+    /// The number of objects in back-off.
     pub(crate) fn failing(&self) -> usize {
         self.failing
     }
 
     fn choose(&mut self) -> Option<Cause> {
-        self.turn = (self.turn + 1) % TURNS;
-        let order = match self.turn {
+        self.position = (self.position + 1) % CYCLE;
+        let order = match self.position {
             0 => [Cause::Resync, Cause::Followed, Cause::User],
             1..=3 => [Cause::Followed, Cause::User, Cause::Resync],
             _ => Cause::ALL,
@@ -424,10 +445,10 @@ impl Queue {
         self.ready[cause as usize].push_back(key.clone());
     }
 
-    /// Its last pass asks for another at once.
-    fn make_begun(&mut self, key: &ObjectKey, now: Duration) {
+    /// Queues an object that an earlier pass has begun to work on.
+    fn make_begun(&mut self, key: &ObjectKey, since: Duration) {
         if let Some(entry) = self.entries.get_mut(key) {
-            entry.waiting = Some((Cause::User, now));
+            entry.waiting = Some((Cause::User, since));
             self.depth[Cause::User as usize] += 1;
             self.begun.push_back(key.clone());
         }
@@ -455,7 +476,7 @@ impl Queue {
         }
     }
 
-    fn ring(&mut self, now: Duration) {
+    fn fire_timers(&mut self, now: Duration) {
         while let Some(first) = self.timers.first_entry() {
             if first.key().0 > now {
                 return;

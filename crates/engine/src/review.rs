@@ -1,4 +1,4 @@
-//! Who may read metrics: those the cluster itself says may.
+//! Access control for metrics: the API server decides who may read them.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -14,12 +14,12 @@ use kube::api::{Api, PostParams};
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 
-/// An answer of the cluster holds this long.
-const FRESH: Duration = Duration::from_secs(60);
-/// Answers remembered at most.
-const REMEMBERED: usize = 1000;
+/// How long an answer of the API server is valid.
+const VALIDITY: Duration = Duration::from_secs(60);
+/// How many answers are cached at most.
+const MAX_ANSWERS: usize = 1000;
 
-/// Asks the API server by TokenReview and SubjectAccessReview, and remembers its answer for a minute.
+/// Checks access with TokenReview and SubjectAccessReview. Caches the answers.
 pub(crate) struct Reviewer {
     client: Client,
     clock: SharedClock,
@@ -40,23 +40,23 @@ impl Reviewer {
         let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let now = self.clock.elapsed();
         if let Some((answer, at)) = self.answers.lock().get(&key)
-            && now.saturating_sub(*at) < FRESH
+            && now.saturating_sub(*at) < VALIDITY
         {
             return *answer;
         }
-        let answer = self.ask(token).await.map_err(|error| {
-            tracing::warn!(%error, "cannot ask who may read metrics");
+        let answer = self.review(token).await.map_err(|error| {
+            tracing::warn!(%error, "the API server cannot review access to metrics");
             StatusCode::INTERNAL_SERVER_ERROR
         })?;
         let mut answers = self.answers.lock();
-        if answers.len() >= REMEMBERED {
+        if answers.len() >= MAX_ANSWERS {
             answers.clear();
         }
         answers.insert(key, (answer, now));
         answer
     }
 
-    async fn ask(&self, token: &str) -> Result<Result<(), StatusCode>, kube::Error> {
+    async fn review(&self, token: &str) -> Result<Result<(), StatusCode>, kube::Error> {
         let review = TokenReview {
             spec: TokenReviewSpec {
                 token: Some(token.to_owned()),

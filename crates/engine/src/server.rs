@@ -1,4 +1,4 @@
-//! Probes and metrics over HTTP, metrics also over HTTPS for those the cluster lets read them.
+//! Serves probes over HTTP, and metrics over HTTP or over HTTPS with access control.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -18,15 +18,16 @@ use tokio_rustls::TlsAcceptor;
 use crate::review::Reviewer;
 use crate::{Metrics, Tasks};
 
-/// Connections at once; a scraper needs one.
+/// Concurrent connections of a server. A scraper needs one.
 const CONNECTIONS: usize = 64;
-/// After a connection that could not be taken, as when files run out.
-const NO_SOCKET: Duration = Duration::from_millis(100);
-const HANDSHAKE: Duration = Duration::from_secs(5);
+/// Pause after a connection that could not be accepted, for example without free file descriptors.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// Time limit of a TLS handshake.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What `/readyz?verbose` prints: one line each, and whether it holds.
+/// What `/readyz?verbose` prints, one line for each part.
 pub trait Readiness: Send + Sync + 'static {
-    /// Name, whether it is fine, and how it stands.
+    /// Name, whether it is fine, and its state.
     fn details(&self) -> Vec<(String, bool, String)>;
 }
 
@@ -39,7 +40,7 @@ pub struct ListenError {
     source: std::io::Error,
 }
 
-/// `:8081` means every interface, `0` means off.
+/// Parses an address. `:8081` means every interface, `0` means none.
 pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
     let full = match text {
         "0" | "" => return Ok(None),
@@ -65,7 +66,7 @@ pub(crate) async fn probes(
     serve("health-probe-bind-address", address, router, None, tasks).await
 }
 
-/// Serves `/metrics`, guarded by TLS and the cluster's own access rules if `secure`.
+/// Serves `/metrics`. If `secure`, uses TLS and lets the API server check access.
 pub(crate) async fn metrics(
     address: SocketAddr,
     metrics: Metrics,
@@ -80,7 +81,7 @@ pub(crate) async fn metrics(
     serve("metrics-bind-address", address, router, acceptor, tasks).await
 }
 
-/// What secure serving needs.
+/// TLS and access control of a server.
 pub(crate) struct Secure {
     pub(crate) acceptor: TlsAcceptor,
     pub(crate) reviewer: Arc<Reviewer>,
@@ -93,11 +94,14 @@ async fn readyz(
     if !query.iter().any(|(name, _)| name == "verbose") {
         return "ok".to_owned();
     }
-    // A missing CRD, an unreachable outside, a standby: details, never a failing probe.
+    // The probe never fails for a missing CRD, an unreachable external system or a standby: a restart
+    // would not help.
     let mut lines: Vec<_> = readiness
         .details()
         .into_iter()
-        .map(|(name, fine, how)| format!("[{}]{name} {how}", if fine { '+' } else { '-' }))
+        .map(|(name, is_fine, state)| {
+            format!("[{}]{name} {state}", if is_fine { '+' } else { '-' })
+        })
         .collect();
     lines.push("readyz check passed\n".to_owned());
     lines.join("\n")
@@ -142,14 +146,14 @@ async fn serve(
     })?;
     tracing::info!(%address, flag, "serving");
     let connections = tasks.child();
-    let room = Arc::new(Semaphore::new(CONNECTIONS));
+    let permits = Arc::new(Semaphore::new(CONNECTIONS));
     tasks.spawn(async move {
         loop {
-            let Ok(place) = room.clone().acquire_owned().await else {
+            let Ok(permit) = permits.clone().acquire_owned().await else {
                 return;
             };
             let Ok((stream, _)) = listener.accept().await else {
-                tokio::time::sleep(NO_SOCKET).await;
+                tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
             let (router, tls) = (router.clone(), tls.clone());
@@ -157,7 +161,7 @@ async fn serve(
                 if let Err(error) = connection(stream, router, tls).await {
                     tracing::debug!(error, "connection ended");
                 }
-                drop(place);
+                drop(permit);
             });
         }
     });
@@ -171,14 +175,14 @@ async fn connection(
 ) -> Result<(), String> {
     let service = TowerToHyperService::new(router);
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()); // or a silent connection keeps its place for ever
+    http.timer(TokioTimer::new()); // without it a silent connection would never end
     match tls {
         None => http
             .serve_connection(TokioIo::new(stream), service)
             .await
             .map_err(|e| e.to_string()),
         Some(tls) => {
-            let stream = tokio::time::timeout(HANDSHAKE, tls.accept(stream)).await;
+            let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await;
             let stream = stream
                 .map_err(|_| "handshake took too long")?
                 .map_err(|e| e.to_string())?;
@@ -194,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_read_as_controllers_write_them() {
+    fn an_address_is_parsed_as_in_controller_runtime() {
         assert_eq!(parse_address("0"), Ok(None));
         assert_eq!(
             parse_address(":8081"),

@@ -1,4 +1,4 @@
-//! How many passes of a controller run at once.
+//! Limits the concurrent passes of a controller.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use std::time::Duration;
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// Passes that may wait outside their slot, for each slot.
+/// For each slot, this many passes may wait without a slot.
 const PARKED_PER_SLOT: usize = 16;
 
-/// For so many slots there is one more for what people wait for, and one more for slow passes: a crowd
-/// that comes back from outside at once, or an object that hangs, stands in nobody's way.
+/// For this many slots there is one more for passes that users wait for, and one more for slow passes.
+/// So neither many passes that return at once nor slow passes delay a user's change.
 const SLOTS_PER_EXTRA: usize = 4;
 
 /// A pass that runs longer is slow.
@@ -21,20 +21,21 @@ const SLOW: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub(crate) struct Slots {
     free: Arc<Semaphore>,
-    kept: Arc<Semaphore>,
+    /// Only for passes that users wait for.
+    reserved: Arc<Semaphore>,
     slow: Arc<Semaphore>,
     parking: Arc<Semaphore>,
 }
 
-/// A place among the running passes. Free again when dropped.
+/// The permission to run a pass. A drop returns it.
 #[derive(Debug)]
 pub(crate) struct Slot {
     slots: Slots,
-    /// A person waits for the pass.
+    /// A user waits for the pass.
     pub(crate) urgent: bool,
-    /// One of those that are kept for such passes.
-    pub(crate) kept: bool,
-    held: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
+    /// Whether it is one of the slots that are reserved for such passes.
+    pub(crate) is_reserved: bool,
+    permit: Arc<Mutex<Option<OwnedSemaphorePermit>>>,
 }
 
 impl Slots {
@@ -42,40 +43,39 @@ impl Slots {
         let semaphore = |permits| Arc::new(Semaphore::new(permits));
         Self {
             free: semaphore(count),
-            kept: semaphore(count / SLOTS_PER_EXTRA),
+            reserved: semaphore(count / SLOTS_PER_EXTRA),
             slow: semaphore(count / SLOTS_PER_EXTRA),
             parking: semaphore(count * PARKED_PER_SLOT),
         }
     }
 
-    /// Waits for a free slot; for one that is kept, too, once `urgent` has come true.
+    /// Waits for a free slot. Once `urgent` resolves, a reserved slot is accepted too.
     pub(crate) async fn take(&self, urgent: impl Future<Output = ()>) -> Slot {
-        let kept = async {
+        let reserved = async {
             urgent.await;
-            self.kept.clone().acquire_owned().await
+            self.reserved.clone().acquire_owned().await
         };
-        let held = tokio::select! {
+        let (permit, is_reserved) = tokio::select! {
             biased;
-            held = self.free.clone().acquire_owned() => (held, false),
-            held = kept => (held, true),
+            permit = self.free.clone().acquire_owned() => (permit, false),
+            permit = reserved => (permit, true),
         };
-        let (held, kept) = held;
         Slot {
             slots: self.clone(),
             urgent: false,
-            kept,
-            held: Arc::new(Mutex::new(held.ok())),
+            is_reserved,
+            permit: Arc::new(Mutex::new(permit.ok())),
         }
     }
 }
 
 impl Slot {
-    /// Waits without holding the slot, unless too many do so already.
+    /// Waits without a slot. Keeps the slot if too many passes wait without one.
     pub(crate) async fn outside<T>(&mut self, wait: impl Future<Output = T>) -> T {
         let Ok(parked) = self.slots.parking.clone().try_acquire_owned() else {
             return wait.await;
         };
-        *self.held.lock() = None;
+        *self.permit.lock() = None;
         let value = wait.await;
         let is_urgent = self.urgent;
         let urgent = async move {
@@ -83,23 +83,23 @@ impl Slot {
                 std::future::pending::<()>().await;
             }
         };
-        let taken = self.slots.take(urgent).await.held.lock().take();
-        *self.held.lock() = taken;
+        let permit = self.slots.take(urgent).await.permit.lock().take();
+        *self.permit.lock() = permit;
         drop(parked);
         value
     }
 
-    /// Gives the slot back when the pass has become slow, unless too many slow ones run already.
+    /// Returns the slot when the pass becomes slow, unless too many slow passes run.
     pub(crate) fn give_back_when_slow(&self) -> impl Future<Output = Infallible> + use<> {
-        let (slow, held) = (self.slots.slow.clone(), self.held.clone());
+        let (slow, permit) = (self.slots.slow.clone(), self.permit.clone());
         async move {
             loop {
                 tokio::time::sleep(SLOW).await;
                 let slow = slow.clone().acquire_owned().await;
-                let mut held = held.lock();
-                // One that waits outside has given its slot back already.
-                if held.is_some() {
-                    *held = slow.ok();
+                let mut permit = permit.lock();
+                // A pass that waits outside has already returned its slot.
+                if permit.is_some() {
+                    *permit = slow.ok();
                     break;
                 }
             }
@@ -116,17 +116,17 @@ mod tests {
     use tokio::sync::oneshot;
 
     #[tokio::test]
-    async fn a_pass_that_waits_outside_gives_its_slot_back_and_takes_it_again() {
+    async fn a_pass_has_no_slot_while_it_waits_outside() {
         let slots = Slots::new(1);
         let mut waiting = slots.take(pending()).await;
-        let (limiter, turn) = oneshot::channel();
-        let mut outside = Box::pin(waiting.outside(turn));
+        let (limiter, permitted) = oneshot::channel();
+        let mut outside = Box::pin(waiting.outside(permitted));
         assert!((&mut outside).now_or_never().is_none());
 
         let other = slots
             .take(pending())
             .now_or_never()
-            .expect("the slot is free meanwhile");
+            .expect("the slot is free");
         limiter.send(7).unwrap();
         assert!(
             (&mut outside).now_or_never().is_none(),
@@ -136,12 +136,12 @@ mod tests {
         assert_eq!(outside.await, Ok(7));
         assert!(
             slots.take(pending()).now_or_never().is_none(),
-            "the slot is held again"
+            "the pass has its slot again"
         );
     }
 
     #[tokio::test]
-    async fn parking_is_bounded() {
+    async fn the_passes_without_a_slot_are_limited() {
         let slots = Slots::new(1);
         let mut parked = Vec::new();
         for _ in 0..PARKED_PER_SLOT {
@@ -155,12 +155,12 @@ mod tests {
         assert!((&mut wait).now_or_never().is_none());
         assert!(
             slots.take(pending()).now_or_never().is_none(),
-            "it keeps its slot"
+            "the last pass keeps its slot"
         );
     }
 
     #[tokio::test]
-    async fn a_slot_is_kept_for_what_people_wait_for() {
+    async fn a_slot_is_reserved_for_passes_that_users_wait_for() {
         let slots = Slots::new(4);
         let mut others = Vec::new();
         for _ in 0..4 {
@@ -171,9 +171,9 @@ mod tests {
         user.urgent = true;
         assert!(slots.take(ready(())).now_or_never().is_none());
 
-        // Back from outside, it is still somebody's who waits.
-        let (limiter, turn) = oneshot::channel();
-        let mut outside = Box::pin(user.outside(turn));
+        // After the wait outside, the pass is still urgent.
+        let (limiter, permitted) = oneshot::channel();
+        let mut outside = Box::pin(user.outside(permitted));
         assert!((&mut outside).now_or_never().is_none());
         assert!(slots.take(pending()).now_or_never().is_none());
         limiter.send(7).unwrap();
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_slow_pass_gives_its_slot_back_and_only_so_many_do() {
+    async fn a_limited_number_of_slow_passes_return_their_slots() {
         let slots = Slots::new(4);
         let mut slow = Vec::new();
         for _ in 0..4 {
@@ -198,10 +198,10 @@ mod tests {
             assert!(giving_back.now_or_never().is_none());
         }
         let other = slots.take(pending()).now_or_never();
-        assert!(other.is_some(), "the first one's is free");
+        assert!(other.is_some(), "the slot of the first pass is free");
         assert!(
             slots.take(pending()).now_or_never().is_none(),
-            "the others keep theirs"
+            "the other passes keep their slots"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! An object as the cache keeps it: its JSON text, pruned, with the few facts every pass asks for.
+//! A cached object: its pruned JSON text, and the fields that every pass needs.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -11,49 +11,50 @@ use serde_json::value::RawValue;
 
 use crate::Kind;
 
-/// What of an object is kept. managedFields never are, but for the entry of one manager on request.
+/// Which fields of an object are cached. managedFields are not, except the entry of one field manager.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
 pub enum Projection {
-    /// All of it.
+    /// All fields.
     #[default]
     Full,
-    /// `metadata` alone; the server is asked for no more.
+    /// `metadata` alone. The server sends no more.
     Metadata,
     /// `metadata` and these top-level fields, such as `status`.
     Fields(Vec<String>),
-    /// All of it, and the managedFields entry of one field manager.
+    /// All fields, and the managedFields entry of one field manager.
     ManagedBy(String),
 }
 
 /// One cached object.
 ///
-/// Kept as text: a tree of JSON values takes five times the memory, and a pass parses in microseconds.
+/// It is stored as text: a tree of JSON values needs five times the memory, and a pass parses the text in
+/// microseconds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Stored {
     key: ObjectKey,
     uid: Box<str>,
     version: u64,
     deleting: bool,
-    wish: u64,
+    user_fields_hash: u64,
     json: Box<str>,
 }
 
-/// An object that could not be read; its neighbours are unaffected.
+/// An object that cannot be parsed. Other objects are not affected.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{kind} {key}: the stored object does not fit its schema: {cause}; correct the object")]
 pub struct Malformed {
-    /// Its kind.
+    /// The kind.
     pub kind: String,
-    /// Which one.
+    /// Namespace and name.
     pub key: String,
-    /// What the parser says.
+    /// The parser's message.
     pub cause: String,
 }
 
 type Fields<'a> = BTreeMap<String, &'a RawValue>;
 
 impl Stored {
-    /// Reads `json` as the API server sent it and keeps what `projection` asks for.
+    /// Parses `json` from the API server, and stores the fields that `projection` selects.
     pub fn read(kind: &Kind, json: &str, projection: &Projection) -> Result<Self, Malformed> {
         let broken = |key: &str, error: serde_json::Error| Malformed {
             kind: kind.kind.clone(),
@@ -78,24 +79,24 @@ impl Stored {
         let deleting = metadata.contains_key("deletionTimestamp");
 
         let managed = metadata.remove("managedFields");
-        let kept = match (projection, managed) {
-            (Projection::ManagedBy(manager), Some(all)) => {
-                Some(entries_of(manager, all).map_err(|e| broken(&key.to_string(), e))?)
+        let managed_fields = match (projection, managed) {
+            (Projection::ManagedBy(field_manager), Some(all)) => {
+                Some(entries_of(field_manager, all).map_err(|e| broken(&key.to_string(), e))?)
             }
             _ => None,
         };
-        let wish = wish(&fields, &metadata);
-        if let Some(kept) = &kept {
-            metadata.insert("managedFields".into(), kept);
+        let user_fields_hash = user_fields_hash(&fields, &metadata);
+        if let Some(managed_fields) = &managed_fields {
+            metadata.insert("managedFields".into(), managed_fields);
         }
-        keep(&mut fields, projection);
+        project(&mut fields, projection);
         let json = write(kind, &fields, &metadata);
         Ok(Self {
             key,
             uid,
             version,
             deleting,
-            wish,
+            user_fields_hash,
             json,
         })
     }
@@ -105,13 +106,13 @@ impl Stored {
         &self.key
     }
 
-    /// The UID: another object of the same name has another.
+    /// The UID. Another object of the same name has another UID.
     pub fn uid(&self) -> &str {
         &self.uid
     }
 
-    /// resourceVersion as a number (comparable since Kubernetes 1.35, a number long before); 0 if an
-    /// aggregated API server has versions that are none.
+    /// resourceVersion as a number; 0 if it is no number, as in some aggregated API servers. Versions are
+    /// comparable by contract since Kubernetes 1.35, and were numbers before.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -124,15 +125,15 @@ impl Stored {
         }
     }
 
-    /// Whether a deletion was asked for.
+    /// Whether the object is being deleted.
     pub fn is_deleting(&self) -> bool {
         self.deleting
     }
 
-    /// A hash of all that users decide: everything but status, resourceVersion and generation.
-    /// Equal wishes mean that only status moved.
-    pub fn wish(&self) -> u64 {
-        self.wish
+    /// A hash of the fields that users set: all but status, resourceVersion and generation. If it is
+    /// equal, only status has changed.
+    pub fn user_fields_hash(&self) -> u64 {
+        self.user_fields_hash
     }
 
     /// The pruned JSON text.
@@ -140,12 +141,12 @@ impl Stored {
         &self.json
     }
 
-    /// Bytes this object holds in memory, roughly.
+    /// The approximate memory of this object in bytes.
     pub fn size(&self) -> usize {
         std::mem::size_of::<Self>() + self.json.len() + self.uid.len() + self.key.name.len()
     }
 
-    /// The object as a Rust type, or as `serde_json::Value`.
+    /// Parses the object as a Rust type or as `serde_json::Value`.
     pub fn parse<K: DeserializeOwned>(&self, kind: &Kind) -> Result<K, Malformed> {
         serde_json::from_str(&self.json).map_err(|error| Malformed {
             kind: kind.kind.clone(),
@@ -154,7 +155,7 @@ impl Stored {
         })
     }
 
-    /// Its metadata; empty if malformed.
+    /// The metadata; empty if it is malformed.
     pub fn metadata(&self) -> ObjectMeta {
         #[derive(Deserialize)]
         struct OnlyMetadata {
@@ -165,7 +166,7 @@ impl Stored {
             .unwrap_or_default()
     }
 
-    /// One annotation's value.
+    /// The value of an annotation.
     pub fn annotation(&self, name: &str) -> Option<String> {
         self.json
             .contains(name)
@@ -174,7 +175,7 @@ impl Stored {
     }
 }
 
-fn wish(fields: &Fields<'_>, metadata: &Fields<'_>) -> u64 {
+fn user_fields_hash(fields: &Fields<'_>, metadata: &Fields<'_>) -> u64 {
     let mut hash = DefaultHasher::new();
     for (name, raw) in fields {
         if !matches!(name.as_str(), "status" | "kind" | "apiVersion") {
@@ -192,7 +193,8 @@ fn wish(fields: &Fields<'_>, metadata: &Fields<'_>) -> u64 {
     hash.finish()
 }
 
-fn keep(fields: &mut Fields<'_>, projection: &Projection) {
+/// Removes the top-level fields that `projection` does not select.
+fn project(fields: &mut Fields<'_>, projection: &Projection) {
     match projection {
         Projection::Full | Projection::ManagedBy(_) => {}
         Projection::Metadata => fields.clear(),
@@ -200,19 +202,20 @@ fn keep(fields: &mut Fields<'_>, projection: &Projection) {
     }
 }
 
-fn entries_of(manager: &str, all: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
+fn entries_of(field_manager: &str, all: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
     let entries: Vec<&RawValue> = serde_json::from_str(all.get())?;
-    let mine: Vec<&RawValue> = entries
+    let selected: Vec<&RawValue> = entries
         .into_iter()
         .filter(|entry| {
             serde_json::from_str::<serde_json::Value>(entry.get())
-                .is_ok_and(|entry| entry["manager"] == manager)
+                .is_ok_and(|entry| entry["manager"] == field_manager)
         })
         .collect();
-    serde_json::value::to_raw_value(&mine)
+    serde_json::value::to_raw_value(&selected)
 }
 
-/// Writes apiVersion, kind, metadata, then the rest; lists of built-in kinds omit the first two.
+/// Writes apiVersion, kind, metadata, then the other fields. The API server omits the first two in lists
+/// of built-in kinds.
 fn write(kind: &Kind, fields: &Fields<'_>, metadata: &Fields<'_>) -> Box<str> {
     let mut out = String::with_capacity(1024);
     out.push_str(r#"{"apiVersion":""#);
@@ -266,32 +269,38 @@ mod tests {
     }
 
     #[test]
-    fn a_status_change_is_no_change_of_wish() {
+    fn a_status_change_does_not_change_the_user_fields_hash() {
         let before = read(&object("1", "x", &["a"]), &Projection::Full);
         let after = read(&object("2", "y", &["a", "b"]), &Projection::Full);
-        assert_eq!(before.wish(), after.wish());
+        assert_eq!(before.user_fields_hash(), after.user_fields_hash());
         assert!(after.version() > before.version());
         let edited = object("3", "y", &[]).replace(r#""k":"v""#, r#""k":"w""#);
-        assert_ne!(read(&edited, &Projection::Full).wish(), after.wish());
+        assert_ne!(
+            read(&edited, &Projection::Full).user_fields_hash(),
+            after.user_fields_hash()
+        );
     }
 
     #[test]
-    fn managed_fields_are_dropped_but_for_the_one_asked_for() {
+    fn only_managed_fields_of_the_selected_manager_are_stored() {
         let full: Value =
             serde_json::from_str(read(&object("1", "x", &["a", "b"]), &Projection::Full).json())
                 .unwrap();
         assert_eq!(full["metadata"].get("managedFields"), None);
         assert_eq!(full["kind"], "ConfigMap");
-        let kept = read(
+        let projected = read(
             &object("1", "x", &["a", "b"]),
             &Projection::ManagedBy("b".into()),
         );
-        let kept: Value = serde_json::from_str(kept.json()).unwrap();
-        assert_eq!(kept["metadata"]["managedFields"], json!([{"manager": "b"}]));
+        let projected: Value = serde_json::from_str(projected.json()).unwrap();
+        assert_eq!(
+            projected["metadata"]["managedFields"],
+            json!([{"manager": "b"}])
+        );
     }
 
     #[test]
-    fn projections_keep_what_they_name() {
+    fn a_projection_stores_only_the_selected_fields() {
         let metadata: Value =
             serde_json::from_str(read(&object("1", "x", &[]), &Projection::Metadata).json())
                 .unwrap();
@@ -306,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_object_is_an_error_of_its_own() {
+    fn the_error_of_a_malformed_object_names_it() {
         let kind = Kind::of::<ConfigMap>();
         let stored = read(
             &object("1", "x", &[]).replace(r#"{"k":"v"}"#, "7"),

@@ -1,4 +1,4 @@
-//! Background work that ends with its owner.
+//! Background tasks that end with their owner.
 
 use std::any::Any;
 use std::future::Future;
@@ -10,31 +10,36 @@ use kernel::{Backoff, SharedClock};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// A set of tasks with one end: told to stop together, waited for together.
+/// A set of tasks that are stopped together and waited for together.
 ///
-/// The only place that spawns: work that nobody waits for outlives its lease and writes as a ghost.
+/// Only this type spawns tasks. A task that nothing waits for could write after its Lease has ended.
 #[derive(Debug, Clone, Default)]
 pub struct Tasks {
     stop: CancellationToken,
     kill: CancellationToken,
     tracker: TaskTracker,
-    /// Those who wait for us too.
-    above: Vec<TaskTracker>,
+    /// The trackers of all parents. They wait for these tasks too.
+    parents: Vec<TaskTracker>,
 }
 
 impl Tasks {
-    /// Tasks of their own that also end when these end, and are waited for with them.
+    /// A separate set that also ends when this one ends. This set waits for its tasks too.
     #[must_use]
     pub fn child(&self) -> Self {
         Self {
             stop: self.stop.child_token(),
             kill: self.kill.child_token(),
             tracker: TaskTracker::new(),
-            above: self.above.iter().chain([&self.tracker]).cloned().collect(),
+            parents: self
+                .parents
+                .iter()
+                .chain([&self.tracker])
+                .cloned()
+                .collect(),
         }
     }
 
-    /// Runs `work` until it ends or these tasks are stopped; then it is dropped where it awaits.
+    /// Runs `work` until it ends or these tasks are stopped. A stop drops it at its current await.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
         self.run(async move {
@@ -46,13 +51,13 @@ impl Tasks {
         });
     }
 
-    /// Runs `work` to its own end, also after a stop; only [`Tasks::kill`] drops it.
-    #[allow(clippy::disallowed_methods)] // the one home of spawn
+    /// Runs `work` until it ends, also after a stop. Only [`Tasks::kill`] drops it.
+    #[allow(clippy::disallowed_methods)] // all other code spawns through this method
     pub fn run(&self, work: impl Future<Output = ()> + Send + 'static) {
         let kill = self.kill.clone();
-        let held: Vec<_> = self.above.iter().map(TaskTracker::token).collect();
+        let tokens: Vec<_> = self.parents.iter().map(TaskTracker::token).collect();
         self.tracker.spawn(async move {
-            let _held = held;
+            let _tokens = tokens; // the parents wait until these are dropped
             tokio::select! {
                 biased;
                 () = kill.cancelled() => {}
@@ -61,39 +66,39 @@ impl Tasks {
         });
     }
 
-    /// Resolves when these tasks are told to stop.
+    /// Resolves when these tasks are stopped.
     pub async fn stopped(&self) {
         self.stop.cancelled().await;
     }
 
-    /// Tells them to stop; does not wait.
+    /// Stops the tasks without waiting.
     pub fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Tells them to stop and waits until all have; work under way comes to its end.
+    /// Stops the tasks and waits until all have ended. Work started by [`Tasks::run`] runs to its end.
     pub async fn finish(&self) {
         self.stop.cancel();
         self.tracker.close();
         self.tracker.wait().await;
     }
 
-    /// Drops all work where it awaits, and waits until it is gone.
+    /// Drops all work at its current await, and waits until it is dropped.
     pub async fn kill(&self) {
         self.kill.cancel();
         self.finish().await;
     }
 }
 
-/// How long a task that panicked waits before it is started again.
+/// The delay before a task is restarted after a panic.
 const RESTART: Backoff = Backoff {
     first: Duration::from_secs(1),
     cap: Duration::from_mins(5),
     jitter: 0.1,
 };
 
-/// Runs `work` until it returns. After each panic `panicked` is called with the panic's message, and
-/// `work` starts again after a back-off. A run longer than the longest back-off clears it.
+/// Runs `work` until it returns. After each panic, calls `panicked` with the panic's message, and restarts
+/// `work` after a back-off. A run longer than the longest back-off resets it.
 pub(crate) async fn supervise<F: Future<Output = ()>>(
     clock: &SharedClock,
     work: impl Fn() -> F,
@@ -116,7 +121,7 @@ pub(crate) async fn supervise<F: Future<Output = ()>>(
     }
 }
 
-/// The text a panic was raised with.
+/// The message of a panic.
 pub(crate) fn panic_message(panic: &(dyn Any + Send)) -> String {
     let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
     text.or_else(|| panic.downcast_ref::<String>().cloned())
@@ -140,7 +145,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_under_way_comes_to_its_end_at_a_stop_and_is_dropped_by_a_kill() {
+    async fn running_work_ends_after_a_stop_and_is_dropped_by_a_kill() {
         for (kill, expected) in [(false, true), (true, false)] {
             let (tasks, done) = (Tasks::default(), Arc::new(AtomicBool::new(false)));
             tasks.child().child().run(slow(&done));
@@ -155,21 +160,21 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_task_that_panics_starts_again_later_each_time() {
+    async fn the_restart_delay_grows_with_each_panic() {
         let clock: SharedClock = Arc::new(RealClock::new());
         let (runs, messages) = (AtomicU32::new(0), Mutex::new(Vec::new()));
         let work = || async { assert!(runs.fetch_add(1, Ordering::SeqCst) == 3, "not yet") };
         let panicked = |message: &str| messages.lock().push(message.to_owned());
         let mut supervised = Box::pin(supervise(&clock, work, panicked));
         let early = tokio::time::timeout(Duration::from_secs(6), &mut supervised).await;
-        assert!(early.is_err(), "it waits 1 + 2 + 4 s");
+        assert!(early.is_err(), "the back-offs are 1 s, 2 s and 4 s");
         let done = tokio::time::timeout(Duration::from_secs(2), supervised).await;
         assert!(done.is_ok());
         assert_eq!(*messages.lock(), ["not yet"; 3]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn work_that_panics_before_it_awaits_starts_again_too() {
+    async fn work_that_panics_before_its_first_await_is_restarted() {
         let clock: SharedClock = Arc::new(RealClock::new());
         let runs = AtomicU32::new(0);
         let work = || {

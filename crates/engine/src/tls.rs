@@ -1,4 +1,4 @@
-//! Certificates to serve with: files that are read again when they change, or one made at start.
+//! Serving certificates: files that are reloaded when they change, or a self-signed one.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,8 +13,8 @@ use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::TlsAcceptor;
 
-/// Files are looked at this often at most.
-const LOOK: Duration = Duration::from_secs(10);
+/// Files are checked for changes at most this often.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Where the serving certificate comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub enum Certificate {
         /// Its private key.
         key: PathBuf,
     },
-    /// One made at start, for scrapers that do not verify.
+    /// A self-signed one, made at start, for scrapers that do not verify it.
     SelfSigned,
 }
 
@@ -49,7 +49,7 @@ impl CertificateError {
     }
 }
 
-/// Accepts TLS with that certificate.
+/// A TLS acceptor with this certificate.
 pub(crate) fn acceptor(
     certificate: &Certificate,
     clock: SharedClock,
@@ -86,7 +86,7 @@ fn certified(
     let key = aws_lc_rs::sign::any_supported_type(&key)
         .map_err(|error| CertificateError::new(what, error))?;
     let pair = CertifiedKey::new(chain, key);
-    // A pair half replaced does not fit together.
+    // Certificate and key do not match while only one of the files has been replaced.
     match pair.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
             Ok(Arc::new(pair))
@@ -109,29 +109,31 @@ struct Reloading {
     certificate: PathBuf,
     key: PathBuf,
     clock: SharedClock,
-    held: Mutex<Held>,
+    loaded: Mutex<LoadedPair>,
 }
 
+/// A certificate and its key, as they were last loaded.
 #[derive(Debug)]
-struct Held {
+struct LoadedPair {
     pair: Arc<CertifiedKey>,
     text: (Vec<u8>, Vec<u8>),
-    looked: Duration,
+    /// When the files were last checked for changes.
+    checked_at: Duration,
 }
 
 impl Reloading {
     fn new(certificate: &Path, key: &Path, clock: SharedClock) -> Result<Self, CertificateError> {
         let text = read(certificate, key)?;
-        let held = Held {
+        let loaded = LoadedPair {
             pair: parse(&text, certificate)?,
             text,
-            looked: clock.elapsed(),
+            checked_at: clock.elapsed(),
         };
         Ok(Self {
             certificate: certificate.to_owned(),
             key: key.to_owned(),
             clock,
-            held: Mutex::new(held),
+            loaded: Mutex::new(loaded),
         })
     }
 }
@@ -144,21 +146,25 @@ impl ResolvesServerCert for Reloading {
 
 impl Reloading {
     fn current(&self) -> Arc<CertifiedKey> {
-        let mut held = self.held.lock();
+        let mut loaded = self.loaded.lock();
         let now = self.clock.elapsed();
-        if now.saturating_sub(held.looked) >= LOOK {
-            held.looked = now;
-            // Half-written files keep the pair that works.
+        if now.saturating_sub(loaded.checked_at) >= CHECK_INTERVAL {
+            loaded.checked_at = now;
+            // Files may be half-written. Then the loaded pair stays in use.
             match read(&self.certificate, &self.key) {
-                Ok(text) if text != held.text => match parse(&text, &self.certificate) {
-                    Ok(pair) => (held.pair, held.text) = (pair, text),
-                    Err(error) => tracing::warn!(%error, "kept the old certificate"),
+                Ok(text) if text != loaded.text => match parse(&text, &self.certificate) {
+                    Ok(pair) => (loaded.pair, loaded.text) = (pair, text),
+                    Err(error) => {
+                        tracing::warn!(%error, "cannot load the new certificate; the old one stays in use");
+                    }
                 },
                 Ok(_) => {}
-                Err(error) => tracing::warn!(%error, "kept the old certificate"),
+                Err(error) => {
+                    tracing::warn!(%error, "cannot load the new certificate; the old one stays in use");
+                }
             }
         }
-        held.pair.clone()
+        loaded.pair.clone()
     }
 }
 
@@ -177,7 +183,10 @@ fn parse(
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
     let chain = chain.map_err(|error| CertificateError::new(&what, error))?;
     if chain.is_empty() {
-        return Err(CertificateError::new(&what, "it holds no certificate"));
+        return Err(CertificateError::new(
+            &what,
+            "the file contains no certificate",
+        ));
     }
     let key =
         PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::new(&what, error))?;
@@ -215,14 +224,18 @@ mod tests {
         let der = || served.current().cert[0].to_vec();
 
         write(folder.path(), &new[..100], &new_key);
-        clock.advance(LOOK);
+        clock.advance(CHECK_INTERVAL);
         assert_eq!(der(), old_der);
         write(folder.path(), &new, &old_key);
-        clock.advance(LOOK);
-        assert_eq!(der(), old_der, "the key is still the old one");
+        clock.advance(CHECK_INTERVAL);
+        assert_eq!(der(), old_der, "the key file is still the old one");
         write(folder.path(), &new, &new_key);
-        assert_eq!(der(), old_der, "looked at again only after a while");
-        clock.advance(LOOK);
+        assert_eq!(
+            der(),
+            old_der,
+            "the files are not checked before the interval ends"
+        );
+        clock.advance(CHECK_INTERVAL);
         assert_eq!(der(), new_der);
     }
 

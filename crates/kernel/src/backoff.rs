@@ -1,4 +1,4 @@
-//! How long to wait after repeated failure.
+//! Delays after repeated failures.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::spread;
 pub struct Backoff {
     /// The delay after the first failure.
     pub first: Duration,
-    /// No delay is longer than this, jitter aside.
+    /// No delay is longer than this, apart from jitter.
     pub cap: Duration,
     /// The share by which a delay may be shorter or longer: 0.1 is ± 10 %.
     pub jitter: f64,
@@ -28,9 +28,9 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The delay after `failures` failures in a row, with `random` from 0 to 1 choosing the jitter.
+    /// The delay after `failures` consecutive failures; `random` from 0 to 1 chooses the jitter.
     ///
-    /// No failure, no delay.
+    /// Zero without a failure.
     pub fn delay(&self, failures: u32, random: f64) -> Duration {
         let Some(doublings) = failures.checked_sub(1) else {
             return Duration::ZERO;

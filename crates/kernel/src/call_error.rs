@@ -1,32 +1,32 @@
-//! A call to AWS, Vault or another cluster that failed.
+//! A failed call to AWS, Vault or another cluster.
 
 use std::time::Duration;
 
 use crate::progress::MESSAGE_LIMIT;
 use crate::{Class, cap};
 
-/// A failed call, as decisions see it. Clients classify; nothing above them reads messages.
+/// A failed call, for decisions. Clients classify errors; no other code reads messages.
 ///
 /// # When not to use it
-/// For a text that may hold a secret: pass it through [`redact`](crate::redact()) first.
+/// For a text that may contain a secret: pass it through [`redact`](crate::redact()) first.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct CallError {
     /// What the error means for the caller.
     pub class: Class,
-    /// The code that the service gave, where the class is not fine enough. Only its client knows what it
-    /// means. None: the service gave no answer, or was not asked.
+    /// The service's error code, for finer distinctions than the class. Only the client of the service
+    /// interprets it. None if the service did not answer or was not called.
     pub code: Option<String>,
     /// The call may have had its effect: the answer was lost. Only a read can decide.
     pub may_have_happened: bool,
-    /// What happened, on what, in the words of the service.
+    /// What happened on which resource, with the service's message.
     pub message: String,
     /// When the service, or our own limiter, allows the next call.
     pub retry_after: Option<Duration>,
 }
 
 impl CallError {
-    /// An error that surely had no effect.
+    /// An error of a call that certainly had no effect.
     pub fn new(class: Class, message: impl Into<String>) -> Self {
         Self {
             class,
@@ -37,8 +37,8 @@ impl CallError {
         }
     }
 
-    /// An error whose class tells whether the call may have had its effect: the service may have taken a
-    /// write whose answer did not come, or failed after it.
+    /// An error whose class decides whether the call may have had its effect: the service may have
+    /// executed a write without an answer, or failed after it.
     pub fn of_class(class: Class, message: impl Into<String>) -> Self {
         let error = Self::new(class, message);
         match class {
@@ -56,7 +56,7 @@ impl CallError {
         }
     }
 
-    /// An error after which only a read tells whether the call had its effect.
+    /// An error after which only a read shows whether the call had its effect.
     #[must_use]
     pub fn with_unknown_effect(self) -> Self {
         Self {
@@ -65,7 +65,7 @@ impl CallError {
         }
     }
 
-    /// The same, with the code that the service gave.
+    /// The same, with the service's error code.
     #[must_use]
     pub fn with_code(self, code: impl Into<String>) -> Self {
         Self {

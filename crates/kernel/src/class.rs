@@ -1,38 +1,36 @@
-//! What an error means to us, whoever raised it.
+//! Classes of errors, the same for all services.
 
-/// What an error from outside means for the caller.
+/// What an error of an external service means for the caller.
 ///
-/// A client gives an error its class where the error enters; nothing further up reads status codes
-/// or messages.
+/// The client of the service classifies the error; no other code reads status codes or messages.
 ///
 /// # When not to use it
-/// For what the user gets to read: that is a [`Reason`](crate::Reason), and it keeps the original
-/// message.
+/// For texts for the user: use a [`Reason`](crate::Reason), which keeps the original message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Class {
-    /// Too many calls. Slow down the whole account or connection, then try again.
+    /// Too many calls. Lower the rate of the whole account or connection, then try again.
     Throttled,
-    /// The other side failed in a way that passes. Try again later.
+    /// The service failed with a transient error. Try again later.
     Transient,
-    /// No answer came, so it is unknown whether the call had an effect. Look before repeating it.
+    /// No answer came, so it is unknown whether the call had an effect. Read before repeating it.
     Unreachable,
-    /// The thing asked for does not exist. When deleting, this is success.
+    /// The resource does not exist. For a deletion this is a success.
     NotFound,
-    /// Something of that name exists already. Find out whose it is before going on.
+    /// A resource of that name exists already. Check its owner before going on.
     AlreadyExists,
-    /// Someone else owns or holds what we would change. Leave it and name the owner.
+    /// Another owner has or uses the resource. Do not change it, and name the owner.
     Conflict,
-    /// We acted on an old view of the world. Read again and decide anew.
+    /// We acted on stale data. Read again and decide again.
     Stale,
-    /// We are not permitted to. A person has to grant it.
+    /// We lack a permission. A person has to grant it.
     Denied,
-    /// The request itself is wrong. A person has to change the spec.
+    /// The request is not valid. A person has to change the spec.
     Invalid,
-    /// A quota is used up. A person has to raise it or free something.
+    /// A quota is used up. A person has to raise it or delete something.
     LimitExceeded,
     /// Vault is sealed. Everything that depends on it waits until it is unsealed.
     Sealed,
-    /// We are no longer the leader. Write nothing, and drop the work in hand.
+    /// We are no longer the leader. Write nothing and end the pass.
     Deposed,
 }
 
@@ -55,10 +53,9 @@ impl Class {
         }
     }
 
-    /// Whether time alone is expected to cure it, without anyone changing the spec, a permission or
-    /// a quota.
+    /// Whether the error is expected to end without a change of the spec, a permission or a quota.
     ///
-    /// A sealed Vault counts: it is unsealed by people, but our objects need no touch afterwards.
+    /// A sealed Vault counts: people unseal it, but nobody has to change our objects afterwards.
     pub fn heals_by_itself(self) -> bool {
         match self {
             Self::Throttled
@@ -95,7 +92,7 @@ mod tests {
     #[case::quota(Class::LimitExceeded, "limit_exceeded", false)]
     #[case::sealed_vault(Class::Sealed, "sealed", true)]
     #[case::lost_lease(Class::Deposed, "deposed", true)]
-    fn a_class_has_one_label_and_one_cure(
+    fn a_class_has_one_label_and_may_heal_by_itself(
         #[case] class: Class,
         #[case] label: &str,
         #[case] heals: bool,

@@ -1,7 +1,7 @@
-//! The only place that reads time. Everyone else is handed a [`Clock`].
+//! The only module that reads time. All other code is given a [`Clock`].
 #![allow(
     clippy::disallowed_methods,
-    reason = "this is the home of time: tests move every other reader by handing it a clock"
+    reason = "the only module that reads time: tests give all other code a clock that they control"
 )]
 
 use std::fmt::Debug;
@@ -12,31 +12,31 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 
-/// A clock moved by hand can jump at any moment, so sleepers look again this often.
+/// A test may advance a clock at any time, so sleepers check it again this often.
 const GLANCE: Duration = Duration::from_millis(20);
 
-/// A clock as everyone holds it.
+/// A shared clock.
 pub type SharedClock = Arc<dyn Clock>;
 
-/// Wall time and monotonic time, both in the clock's own pace.
+/// Wall time and monotonic time, both at the clock's own speed.
 ///
 /// # When not to use it
-/// For leases and time-outs of calls: the other side lives in real time, so these take a
-/// [`RealClock`] whatever the tests do.
+/// For leases and time-outs of calls: other processes run in real time, so these use a [`RealClock`]
+/// also in tests.
 pub trait Clock: Send + Sync + Debug {
     /// The wall time.
     fn now(&self) -> Timestamp;
 
-    /// How much of this clock's time has passed since it was made. Never goes back.
+    /// How much of this clock's time has passed since it was created. Never decreases.
     fn elapsed(&self) -> Duration;
 
-    /// How long one must really sleep until `wait` of this clock's time may have passed.
+    /// How long to sleep in real time until `wait` of this clock's time may have passed.
     ///
-    /// A sleeper looks at [`Clock::elapsed`] again afterwards: it may have to sleep on.
+    /// A sleeper checks [`Clock::elapsed`] afterwards and may have to sleep again.
     fn real(&self, wait: Duration) -> Duration;
 }
 
-/// The clock on the wall.
+/// The real time.
 #[derive(Debug, Clone, Copy)]
 pub struct RealClock {
     made: Instant,
@@ -74,7 +74,7 @@ impl Clock for RealClock {
 /// A real clock that also counts the time the machine was suspended.
 ///
 /// # When not to use it
-/// For anything but leases: sleeps and time-outs run on the clock that stops in a suspended machine.
+/// For anything but leases: sleeps and time-outs use the clock that stops in a suspended machine.
 #[derive(Debug, Clone, Copy)]
 pub struct BootClock {
     made: Duration,
@@ -126,10 +126,10 @@ fn since_boot() -> Duration {
     START.elapsed()
 }
 
-/// A clock that starts at the real time and runs N-fold, so that an hour fits into a test.
+/// A clock that starts at the real time and runs N times as fast, so that an hour fits into a test.
 ///
 /// # When not to use it
-/// Where a test must say exactly when something happens: move a [`TestClock`].
+/// If a test must decide exactly when something happens: advance a [`TestClock`].
 #[derive(Debug, Clone, Copy)]
 pub struct ScaledClock {
     began: Timestamp,
@@ -170,14 +170,14 @@ impl Clock for ScaledClock {
     }
 }
 
-/// A clock that stands still until a test moves it, or lets it run.
+/// A clock that stands still until a test advances it or sets its factor.
 #[derive(Debug)]
 pub struct TestClock {
     began: Timestamp,
     hand: Mutex<Hand>,
 }
 
-/// Where a [`TestClock`] stands, and how it goes on from there.
+/// The time of a [`TestClock`], and how fast it runs.
 #[derive(Debug)]
 struct Hand {
     /// Clock time passed until `since`.
@@ -195,12 +195,12 @@ impl Hand {
 }
 
 impl TestClock {
-    /// A clock that stands at the real time.
+    /// A clock that stands still at the real time.
     pub fn new() -> Self {
         Self::at(Timestamp::now())
     }
 
-    /// A clock that stands at `began`.
+    /// A clock that stands still at `began`.
     pub fn at(began: Timestamp) -> Self {
         let hand = Hand {
             passed: Duration::ZERO,
@@ -213,13 +213,13 @@ impl TestClock {
         }
     }
 
-    /// Moves the clock on by `step`, at once.
+    /// Advances the clock by `step`, at once.
     pub fn advance(&self, step: Duration) {
         let mut hand = self.hand.lock();
         hand.passed = hand.passed.saturating_add(step);
     }
 
-    /// Lets the clock run on by itself, `factor` times as fast as real time; zero stops it.
+    /// Lets the clock run `factor` times as fast as real time; zero stops it.
     ///
     /// # Panics
     /// If `factor` is negative or not finite: a clock never goes back.
@@ -258,8 +258,8 @@ impl Clock for TestClock {
     }
 }
 
-/// A clock that moves on by a second each time its elapsed time is read, so that a test can say at
-/// which reading a guard closes.
+/// A clock that advances by a second each time its elapsed time is read, so that a test can choose
+/// at which read a guard closes.
 #[derive(Debug, Default)]
 pub struct SteppingClock {
     readings: AtomicU32,
@@ -288,12 +288,12 @@ fn scaled(duration: Duration, factor: f64) -> Duration {
     Duration::try_from_secs_f64(duration.as_secs_f64() * factor).unwrap_or(Duration::MAX)
 }
 
-/// The real time in which a clock of `factor` moves on by `wait`.
+/// The real time in which a clock of `factor` advances by `wait`.
 fn slept(wait: Duration, factor: f64) -> Duration {
     if wait.is_zero() {
         return Duration::ZERO;
     }
-    // Never zero, or a sleeper a nanosecond early would spin.
+    // Never zero, or a sleeper that wakes a nanosecond early would spin.
     Duration::try_from_secs_f64(wait.as_secs_f64() / factor)
         .unwrap_or(Duration::MAX)
         .max(Duration::from_nanos(1))
@@ -306,7 +306,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn a_test_clock_stands_until_it_is_moved() {
+    fn a_test_clock_stands_still_until_it_is_advanced() {
         let clock = TestClock::at(Timestamp::UNIX_EPOCH);
         assert_eq!(clock.elapsed(), Duration::ZERO);
         clock.advance(HOUR);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_clock_keeps_what_passed_when_its_factor_changes() {
+    fn a_change_of_the_factor_does_not_change_the_elapsed_time() {
         let clock = TestClock::at(Timestamp::UNIX_EPOCH);
         clock.advance(HOUR);
         clock.set_factor(1e6);
@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_on_a_test_clock_looks_again_soon() {
+    fn a_sleeper_on_a_test_clock_checks_again_soon() {
         let clock = TestClock::new();
         assert_eq!(clock.real(HOUR), GLANCE);
         assert_eq!(clock.real(Duration::ZERO), Duration::ZERO);
@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scaled_clock_runs_n_fold() {
+    fn a_scaled_clock_runs_n_times_as_fast() {
         let real = RealClock::new();
         let clock = ScaledClock::new(60);
         assert_eq!(clock.real(HOUR), Duration::from_mins(1));
@@ -359,7 +359,7 @@ mod tests {
     }
 
     #[test]
-    fn a_real_clock_sleeps_as_long_as_asked() {
+    fn a_real_clock_sleeps_the_requested_time() {
         let clock = RealClock::new();
         assert_eq!(clock.real(HOUR), HOUR);
         let earlier = clock.elapsed();
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn a_boot_clock_keeps_pace_with_a_real_one() {
+    fn a_boot_clock_runs_as_fast_as_a_real_one() {
         let (boot, real) = (BootClock::new(), RealClock::new());
         while real.elapsed() < Duration::from_millis(5) {}
         assert!(boot.elapsed() >= Duration::from_millis(5));

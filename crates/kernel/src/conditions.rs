@@ -1,4 +1,4 @@
-//! Status conditions, changed only where the world changed.
+//! Status conditions that change only if the observed state changed.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 
 use crate::Reason;
 
-/// The conditions of one object, from those it has to those it should have.
+/// The conditions of one object: starts with the current ones and sets the new ones.
 ///
-/// What is not named stays as it was, its observedGeneration included: it says what was true of
-/// the generation it was found for.
+/// Conditions that no stage sets keep their value and their observedGeneration: they are still true
+/// for that generation.
 ///
 /// ```
 /// # use kernel::{Conditions, Reason};
@@ -50,18 +50,18 @@ impl Conditions {
         self.set(kind, "False", reason)
     }
 
-    /// Whether `kind` holds cannot be told.
+    /// It is unknown whether `kind` holds.
     pub fn unknown(&mut self, kind: &str, reason: &Reason) -> &mut Self {
         self.set(kind, "Unknown", reason)
     }
 
-    /// `kind` is no longer a question for this object.
+    /// `kind` no longer applies to this object.
     pub fn drop(&mut self, kind: &str) -> &mut Self {
         self.after.remove(kind);
         self
     }
 
-    /// Whether anything but the order differs from the conditions the object has.
+    /// Whether anything but the order differs from the object's current conditions.
     pub fn changed(&self) -> bool {
         let kept = |one: &Condition| self.after.get(&one.type_) == Some(one);
         self.before.len() != self.after.len() || !self.before.iter().all(kept)
@@ -74,8 +74,8 @@ impl Conditions {
     }
 
     fn set(&mut self, kind: &str, status: &str, reason: &Reason) -> &mut Self {
-        // Against what the object has, not what was said earlier in this pass: there and back is
-        // no flip.
+        // Compare with the object's condition, not with one set earlier in this pass: a change and
+        // its reversal within one pass is no transition.
         let since = match find(&self.before, kind) {
             Some(same) if same.status == status => same.last_transition_time.clone(),
             Some(_) | None => Time(whole_second(self.now)),
@@ -101,12 +101,12 @@ pub fn find<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition
 /// Whether the object has this condition and it holds.
 ///
 /// # When not to use it
-/// To learn whether the newest spec is in force: compare observedGeneration as well.
+/// To check whether the newest spec is applied: compare observedGeneration as well.
 pub fn is_true(conditions: &[Condition], kind: &str) -> bool {
     find(conditions, kind).is_some_and(|one| one.status == "True")
 }
 
-/// Times in metadata have no fraction; with one, what we hold would differ from what is read back.
+/// Times in metadata have no fraction; with one, our value would differ from the one read back.
 fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).expect("the second of a valid time is valid")
 }
@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn the_same_answer_later_changes_nothing() {
+    fn the_same_value_later_changes_nothing() {
         let mut set = Conditions::new(&ready(), Some(1), at(200));
         set.yes("Ready", &succeeded());
         assert_eq!(set.into_parts(), (ready(), false));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flip_moves_the_transition_time() {
+    fn a_transition_sets_the_transition_time() {
         for flip in [Conditions::no, Conditions::unknown] {
             let mut set = Conditions::new(&ready(), Some(1), at(200));
             flip(&mut set, "Ready", &succeeded());
@@ -160,14 +160,14 @@ mod tests {
     }
 
     #[test]
-    fn there_and_back_within_one_pass_is_no_flip() {
+    fn a_change_and_its_reversal_in_one_pass_is_no_transition() {
         let mut set = Conditions::new(&ready(), Some(1), at(200));
         set.no("Ready", &succeeded()).yes("Ready", &succeeded());
         assert_eq!(set.into_parts(), (ready(), false));
     }
 
     #[test]
-    fn a_new_generation_is_a_change_and_no_flip() {
+    fn a_new_generation_is_a_change_but_no_transition() {
         let mut set = Conditions::new(&ready(), Some(2), at(200));
         set.yes("Ready", &succeeded());
         let (after, changed) = set.into_parts();
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn dropping_is_a_change_only_if_it_was_there() {
+    fn dropping_is_a_change_only_if_the_condition_existed() {
         let mut set = Conditions::new(&ready(), Some(1), at(200));
         assert!(!set.drop("Drifted").changed());
         assert!(set.drop("Ready").changed());
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_is_read_back() {
+    fn the_written_conditions_are_read_back_unchanged() {
         let mut set = Conditions::new(&[], Some(1), Timestamp::new(5, 999_999_999).unwrap());
         set.yes("Ready", &succeeded());
         let (written, _) = set.into_parts();
@@ -228,20 +228,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn saying_the_same_again_changes_nothing(
-            said in proptest::collection::btree_map("[A-D]", (any::<bool>(), "[a-z]{0,3}"), 0..5),
+        fn setting_the_same_again_changes_nothing(
+            answers in proptest::collection::btree_map("[A-D]", (any::<bool>(), "[a-z]{0,3}"), 0..5),
         ) {
-            let say = |current: &[Condition], now| {
+            let set_all = |current: &[Condition], now| {
                 let mut set = Conditions::new(current, Some(1), now);
-                for (kind, (yes, message)) in &said {
+                for (kind, (yes, message)) in &answers {
                     let reason = Reason::new("Said", message.clone());
                     if *yes { set.yes(kind, &reason) } else { set.no(kind, &reason) };
                 }
                 set.into_parts()
             };
-            let (first, changed) = say(&[], at(1));
-            prop_assert_eq!(changed, !said.is_empty());
-            prop_assert_eq!(say(&first, at(2)), (first, false));
+            let (first, changed) = set_all(&[], at(1));
+            prop_assert_eq!(changed, !answers.is_empty());
+            prop_assert_eq!(set_all(&first, at(2)), (first, false));
         }
     }
 }

@@ -14,50 +14,50 @@ use agree::agrees;
 use path::Path;
 use sides::{Children, Sides};
 
-/// What became of one path.
+/// What changed at one path.
 ///
-/// | last | live | desired | so                                      |
+/// | last | live | desired | kind                                    |
 /// |------|------|---------|-----------------------------------------|
-/// | any  | a    | a       | `Same`, also when our record is behind  |
+/// | any  | a    | a       | `Same`, also if our record is old       |
 /// | a    | a    | b       | `Edit`: the spec changed                |
 /// | a    | x    | a       | `Drift`: live changed, the spec did not |
 /// | a    | x    | b       | `Both`                                  |
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ChangeKind {
-    /// The spec changed; live still holds what was last applied.
+    /// The spec changed; live is still as last applied.
     Edit,
     /// Live changed; the spec did not.
     Drift,
-    /// The spec and live changed, apart from one another.
+    /// The spec and live changed independently.
     Both,
-    /// Live holds what is desired.
+    /// Live is as desired.
     Same,
 }
 
-/// One path we speak of, and its three sides. A side that has nothing there is none.
+/// One path that we manage, and its three sides. A side without a value there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
     /// A JSON pointer. An element of a list map is `<key>=<value>`, one of a set its value.
     pub path: String,
-    /// What became of it.
+    /// What changed.
     pub kind: ChangeKind,
     /// What was last applied.
     pub last: Option<Value>,
-    /// What is there.
+    /// The live value.
     pub live: Option<Value>,
-    /// What should be there; none where it should go.
+    /// The desired value; none if it should be removed.
     pub desired: Option<Value>,
 }
 
-/// Every path that desired or last applied speak of, with what became of it.
+/// Every path in desired or last applied, with what changed.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Diff {
-    /// In the order of the paths, those that are the same included.
+    /// In the order of the paths, including unchanged ones.
     pub changes: Vec<Change>,
 }
 
 impl Diff {
-    /// Whether live holds everything desired, so that there is nothing to write.
+    /// Whether live has everything desired, so that nothing has to be written.
     pub fn is_same(&self) -> bool {
         self.changes
             .iter()
@@ -83,20 +83,20 @@ impl Diff {
 
 /// Compares what was last applied, what is live and what is desired, path by path.
 ///
-/// Only paths that `desired` or `last` speak of are ours: what only `live` has was set or defaulted
-/// by the other side and is never a change. A path in `last` that is gone from `desired` while
-/// `live` still has it is an edit, whose `desired` is none. Null counts as absent; 1 and 1.0 are
+/// Only paths in `desired` or `last` are ours: the service or others have set what only `live` has,
+/// so it is never a change. A path that is in `last` and `live` but no longer in `desired` is an edit
+/// whose `desired` is none. Null counts as absent; 1 and 1.0 are
 /// equal; integers keep all their digits.
 ///
-/// Lists count as a whole and in order, except that fields only live has are ignored in their
-/// elements too; `rules` name those that are something else.
+/// Lists are compared as a whole and in order, but fields that only live has are ignored in their
+/// elements too; `rules` name the lists of other kinds.
 ///
 /// - `last` none: never applied, so every difference is an edit.
-/// - `live` none: the whole thing is missing, which is drift if `desired` is what was last applied,
-///   else an edit.
+/// - `live` none: the whole document is missing, which is drift if `desired` is as last applied, else
+///   an edit.
 ///
 /// # When not to use it
-/// To learn what to send: send the whole of `desired`. The diff says whether and why.
+/// To compute what to send: send the whole of `desired`. The diff only says whether and why.
 pub fn diff3(last: Option<&Value>, live: Option<&Value>, desired: &Value, rules: &Rules) -> Diff {
     let mut walk = Walk {
         rules,
@@ -189,7 +189,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Whether `found` holds all that `wanted` says.
+    /// Whether `found` contains all of `wanted`.
     fn agrees(&self, wanted: Option<&Value>, found: Option<&Value>) -> bool {
         match (wanted, found) {
             (None, None) => true,

@@ -14,24 +14,24 @@ thread_local! {
     static ALLOWED: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Asked before every write, outside too: does our hold on the lease still stand?
+/// Checked before every write, also to external services: whether we still have the lease.
 ///
-/// A clone is the same guard. It opens when the lease is won, and closes by itself when no renewal
-/// comes in time, so that a leader that was frozen or cut off writes nothing after thawing.
+/// A clone is the same guard. It opens when the lease is won, and closes by itself without a renewal
+/// in time, so that a leader that was frozen or cut off writes nothing after it continues.
 ///
 /// ```
 /// # use kernel::Guard;
 /// # use std::time::Duration;
-/// let guard = Guard::held();
+/// let guard = Guard::closed();
 /// let sent = guard.elapsed(); // before the renewal is sent
 /// // ... the API server confirms the renewal ...
 /// guard.renewed(sent, Duration::from_secs(10));
 /// assert!(guard.check().is_ok());
 /// ```
-/// A machine that was suspended counts the time it slept, so it does not believe that it leads.
+/// The time in which a machine was suspended counts, so the guard is closed after a suspension.
 /// # Limits
-/// A write already sent when the lease is lost may still land. So a write may take no longer than
-/// the guard has left plus its margin, the time between its closing and the next leader's first
+/// A write that was sent before the lease is lost may still arrive. So a write may take no longer
+/// than the guard has left plus its margin, the time between its closing and the next leader's first
 /// write: see [`write_timeout`].
 #[derive(Debug, Clone)]
 pub struct Guard {
@@ -52,21 +52,21 @@ pub struct Deposed;
 impl Guard {
     /// A guard that is always open, for a process without leader election.
     pub fn always() -> Self {
-        let guard = Self::held();
+        let guard = Self::closed();
         guard.until.store(ALWAYS, Ordering::Release);
         guard
     }
 
     /// A guard for a process with leader election: closed until the lease is won.
-    pub fn held() -> Self {
+    pub fn closed() -> Self {
         Self::new(Arc::new(BootClock::new()))
     }
 
     /// A closed guard that reads `clock`.
     ///
     /// # When not to use it
-    /// Outside tests: other replicas see real time only, so a lease is held in real time. Use
-    /// [`Guard::held`].
+    /// Outside tests: other replicas use real time, so a lease runs in real time. Use
+    /// [`Guard::closed`].
     pub fn new(clock: SharedClock) -> Self {
         Self {
             clock,
@@ -94,7 +94,7 @@ impl Guard {
         }
     }
 
-    /// The guard's own time. Take it *before* a renewal is sent: the lease runs from then at the
+    /// The guard's own time. Read it *before* a renewal is sent: the lease runs from then at the
     /// latest, however long the answer took.
     pub fn elapsed(&self) -> Duration {
         self.clock.elapsed()
@@ -105,15 +105,15 @@ impl Guard {
         self.until.store(nanos(elapsed), Ordering::Release);
     }
 
-    /// A renewal sent at `since` was confirmed: allows writing for `hold` from then on.
+    /// A renewal sent at `since` was confirmed: allows writing for `lease` from then on.
     ///
-    /// An answer that comes late does not shorten what a newer one granted.
-    pub fn renewed(&self, since: Duration, hold: Duration) {
-        let until = nanos(since.saturating_add(hold));
+    /// A late answer does not shorten what a newer one allowed.
+    pub fn renewed(&self, since: Duration, lease: Duration) {
+        let until = nanos(since.saturating_add(lease));
         self.until.fetch_max(until, Ordering::AcqRel);
     }
 
-    /// Closes the guard at once: the lease was lost or given back.
+    /// Closes the guard at once: the lease was lost or released.
     pub fn revoke(&self) {
         self.until.store(CLOSED, Ordering::Release);
     }
@@ -121,7 +121,7 @@ impl Guard {
     /// Whether writing is allowed now. Each success counts in [`Guard::allowed_on_this_thread`].
     ///
     /// # Errors
-    /// [`Deposed`] if not: drop the work in hand.
+    /// [`Deposed`] if not: end the pass.
     pub fn check(&self) -> Result<(), Deposed> {
         match self.until.load(Ordering::Acquire) {
             CLOSED => return Err(Deposed),
@@ -134,14 +134,13 @@ impl Guard {
     }
 
     /// How many writes guards have allowed on this thread. Every client checks its guards before a
-    /// write, so whoever polls a future sees by this number whether the future wrote, wherever to.
+    /// write, so this number shows whether a polled future wrote, to any service.
     pub fn allowed_on_this_thread() -> u64 {
         ALLOWED.get()
     }
 }
 
-/// How long a write under `guards` may take: `longest`, but never beyond the moment at which another
-/// process may write.
+/// How long a write under `guards` may take: `longest`, but it ends before another process may write.
 pub fn write_timeout(longest: Duration, guards: &[Guard]) -> Duration {
     let ends = guards
         .iter()
@@ -149,7 +148,7 @@ pub fn write_timeout(longest: Duration, guards: &[Guard]) -> Duration {
     ends.fold(longest, Duration::min)
 }
 
-/// Nanoseconds in 64 bits last 584 years; one below the mark of a guard that is always open.
+/// Nanoseconds in 64 bits last 584 years; at most one below the value of a guard that is always open.
 fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).map_or(ALWAYS - 1, |nanos| nanos.min(ALWAYS - 1))
 }
@@ -159,7 +158,7 @@ mod tests {
     use super::*;
     use crate::TestClock;
 
-    const HOLD: Duration = Duration::from_secs(10);
+    const LEASE: Duration = Duration::from_secs(10);
     const TICK: Duration = Duration::from_nanos(1);
     const ALMOST: Duration = Duration::from_nanos(9_999_999_999);
 
@@ -170,16 +169,16 @@ mod tests {
 
     #[test]
     fn a_guard_is_closed_until_the_lease_is_won() {
-        let guard = Guard::held();
+        let guard = Guard::closed();
         assert_eq!(guard.check(), Err(Deposed));
         guard.renewed(guard.elapsed(), Duration::from_hours(1));
         assert_eq!(guard.check(), Ok(()));
     }
 
     #[test]
-    fn a_guard_closes_by_itself_when_no_renewal_comes() {
+    fn a_guard_closes_by_itself_without_a_renewal() {
         let (guard, clock) = guard();
-        guard.renewed(guard.elapsed(), HOLD);
+        guard.renewed(guard.elapsed(), LEASE);
         clock.advance(ALMOST);
         assert_eq!(guard.check(), Ok(()));
         clock.advance(TICK);
@@ -187,11 +186,11 @@ mod tests {
     }
 
     #[test]
-    fn a_renewal_counts_from_when_it_was_sent() {
+    fn a_renewal_counts_from_the_time_it_was_sent() {
         let (guard, clock) = guard();
         let sent = guard.elapsed();
-        clock.advance(HOLD);
-        guard.renewed(sent, HOLD);
+        clock.advance(LEASE);
+        guard.renewed(sent, LEASE);
         assert_eq!(guard.check(), Err(Deposed));
     }
 
@@ -199,9 +198,9 @@ mod tests {
     fn a_late_answer_shortens_nothing() {
         let (guard, clock) = guard();
         let early = guard.elapsed();
-        clock.advance(HOLD / 2);
-        guard.renewed(guard.elapsed(), HOLD);
-        guard.renewed(early, HOLD);
+        clock.advance(LEASE / 2);
+        guard.renewed(guard.elapsed(), LEASE);
+        guard.renewed(early, LEASE);
         clock.advance(ALMOST);
         assert_eq!(guard.check(), Ok(()));
     }
@@ -210,17 +209,17 @@ mod tests {
     fn a_revoked_guard_is_closed_for_every_clone_until_renewed() {
         let (guard, _clock) = guard();
         let clone = guard.clone();
-        guard.renewed(guard.elapsed(), HOLD);
+        guard.renewed(guard.elapsed(), LEASE);
         clone.revoke();
         assert_eq!(guard.check(), Err(Deposed));
-        clone.renewed(clone.elapsed(), HOLD);
+        clone.renewed(clone.elapsed(), LEASE);
         assert_eq!(guard.check(), Ok(()));
     }
 
     #[test]
     fn an_allowance_may_be_shortened() {
         let (guard, clock) = guard();
-        guard.allow_until(HOLD);
+        guard.allow_until(LEASE);
         guard.allow_until(TICK);
         clock.advance(TICK);
         assert_eq!(guard.check(), Err(Deposed));
@@ -232,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn an_endless_hold_can_still_be_revoked() {
+    fn an_unlimited_lease_can_still_be_revoked() {
         let (guard, clock) = guard();
         guard.renewed(Duration::MAX, Duration::MAX);
         clock.advance(Duration::from_hours(1_000_000));
@@ -245,23 +244,23 @@ mod tests {
     fn a_write_ends_before_another_process_may_write() {
         let (guard, clock) = guard();
         let guard = guard.with_margin(Duration::from_secs(5));
-        guard.renewed(guard.elapsed(), HOLD);
+        guard.renewed(guard.elapsed(), LEASE);
         let timeout = || write_timeout(Duration::from_secs(12), &[Guard::always(), guard.clone()]);
         assert_eq!(timeout(), Duration::from_secs(12));
         clock.advance(Duration::from_secs(8));
         assert_eq!(timeout(), Duration::from_secs(7));
-        clock.advance(HOLD);
+        clock.advance(LEASE);
         assert_eq!(timeout(), Duration::from_secs(5));
         assert_eq!(Guard::always().left(), None);
     }
 
     #[test]
-    fn writes_that_are_allowed_are_counted() {
+    fn allowed_writes_are_counted() {
         let (guard, _clock) = guard();
         let before = Guard::allowed_on_this_thread();
         assert_eq!(guard.check(), Err(Deposed));
         assert_eq!(Guard::allowed_on_this_thread(), before);
-        guard.allow_until(HOLD);
+        guard.allow_until(LEASE);
         assert_eq!(guard.check(), Ok(()));
         assert_eq!(Guard::allowed_on_this_thread(), before + 1);
     }

@@ -1,4 +1,4 @@
-//! The body of a write that leaves only while this process may write.
+//! The body of a write that is sent only while this process may write.
 
 use std::error::Error;
 use std::pin::Pin;
@@ -12,25 +12,25 @@ use crate::{Deposed, Guard};
 
 type BoxError = Box<dyn Error + Send + Sync>;
 
-/// The body of a write. Its guards are checked when the connection takes the request, so a process
-/// that was frozen after it decided to write sends nothing once it thaws.
+/// The body of a write. Its guards are checked when the connection reads the body, so a process that
+/// was frozen after its decision to write sends nothing when it continues.
 ///
-/// An empty body is guarded too. HTTP clients ask [`Body::is_end_stream`] just before they write
+/// An empty body is guarded too. HTTP clients call [`Body::is_end_stream`] just before they write
 /// the head of a request. If a guard is closed by then, the body claims that bytes follow, and then
-/// fails before any byte has left.
+/// fails before any byte is sent.
 ///
 /// # When not to use it
-/// Alone: check the guards before the call as well, so that no connection is spent on it.
+/// Alone: check the guards before the call as well, so that no connection is opened for it.
 #[derive(Debug)]
 pub struct GuardedBody<B = Full<Bytes>> {
     body: B,
     guards: Vec<Guard>,
-    /// Whether a frame has been handed to the connection.
+    /// Whether a frame has been given to the connection.
     begun: bool,
 }
 
 impl GuardedBody {
-    /// `bytes`, for as long as all `guards` are open.
+    /// `bytes`, sent only while all `guards` are open.
     pub fn new(bytes: impl Into<Bytes>, guards: Vec<Guard>) -> Self {
         Self::wrap(Full::new(bytes.into()), guards)
     }
@@ -43,7 +43,7 @@ impl GuardedBody {
 }
 
 impl<B> GuardedBody<B> {
-    /// `body`, for as long as all `guards` are open.
+    /// `body`, sent only while all `guards` are open.
     pub fn wrap(body: B, guards: Vec<Guard>) -> Self {
         Self {
             body,
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_leave_only_while_the_guard_is_open() {
+    fn bytes_are_sent_only_while_the_guard_is_open() {
         let guard = Guard::always();
         let body = || GuardedBody::new("text", vec![guard.clone()]);
         assert_eq!(sent(body()).unwrap(), "text");
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_has_left_ends_in_order() {
+    fn a_sent_body_ends_normally() {
         let guard = Guard::always();
         let mut body = GuardedBody::new("text", vec![guard.clone()]);
         let mut context = Context::from_waker(std::task::Waker::noop());

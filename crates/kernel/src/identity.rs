@@ -1,4 +1,4 @@
-//! Whose an object outside is: the words we mark with, and how a mark is read.
+//! Owners of external resources: the markers we set, and how a marker is read.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,31 +8,31 @@ use sha2::{Digest, Sha256};
 use crate::ObjectKey;
 use crate::names::hex;
 
-/// The tag that names the cluster something outside belongs to.
+/// The tag that names the cluster of an external resource.
 pub const MARKER_CLUSTER: &str = "pontoon.io/cluster";
-/// The tag that names the object something outside belongs to.
+/// The tag that names the object of an external resource.
 pub const MARKER_OBJECT: &str = "pontoon.io/object";
 /// The annotation that stops all effects for an object while it is `"true"`.
 pub const PAUSED: &str = "pontoon.io/paused";
-/// The annotation that asks for one pass at once, past any back-off.
+/// The annotation that requests one pass at once, without back-off.
 pub const RECONCILE_NOW: &str = "pontoon.io/reconcile-now";
-/// The annotation that remembers what was last applied, as a hash.
+/// The annotation that stores what was last applied, as a hash.
 pub const APPLIED: &str = "pontoon.io/applied";
 
-/// AWS takes tag values of up to 256 characters.
+/// AWS accepts tag values of up to 256 characters.
 const MARKER_LIMIT: usize = 256;
 /// Legal in tag values, and not in the names of namespaced objects.
 const HASHED: &str = "@sha256:";
 const HASH_LENGTH: usize = 64;
 
-/// Which cluster this is, as the outside gets to see it.
+/// The identity of this cluster in markers.
 ///
-/// Changing it orphans everything marked with the old one.
+/// Changing it orphans all resources with the old one.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClusterId(String);
 
 impl ClusterId {
-    /// Takes 1 to 63 visible ASCII characters.
+    /// Accepts 1 to 63 visible ASCII characters.
     pub fn new(text: impl Into<String>) -> Result<Self, InvalidClusterId> {
         let text = text.into();
         let visible = text.bytes().all(|byte| byte.is_ascii_graphic());
@@ -73,12 +73,12 @@ pub struct InvalidClusterId {
     text: String,
 }
 
-/// How an object is named in a marker: `<namespace>/<name>`, or `<name>` if cluster-scoped.
+/// The name of an object in a marker: `<namespace>/<name>`, or `<name>` if cluster-scoped.
 ///
-/// Beyond 256 characters: the start of that, and a hash of all of it. Two objects never share one.
+/// Beyond 256 characters: its start, and a hash of the whole. Two objects never have the same.
 pub fn object_marker(key: &ObjectKey) -> String {
     let text = key.to_string();
-    // Names of some cluster-scoped kinds may hold anything; one that poses as hashed is hashed.
+    // Names of some cluster-scoped kinds may contain anything; one that looks hashed is hashed.
     if text.chars().count() <= MARKER_LIMIT && !text.contains(HASHED) {
         return text;
     }
@@ -88,7 +88,7 @@ pub fn object_marker(key: &ObjectKey) -> String {
     format!("{readable}{HASHED}{hash}")
 }
 
-/// The mark on something outside: which cluster made it, for which object.
+/// The marker of an external resource: the cluster and the object it was created for.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Marker {
     /// The cluster.
@@ -98,7 +98,7 @@ pub struct Marker {
 }
 
 impl Marker {
-    /// The mark for what is made for the object `key` of `cluster`.
+    /// The marker of resources for the object `key` of `cluster`.
     pub fn new(cluster: &ClusterId, key: &ObjectKey) -> Self {
         Self {
             cluster: cluster.clone(),
@@ -106,7 +106,7 @@ impl Marker {
         }
     }
 
-    /// The mark as tags, to be set when the thing is made.
+    /// The marker as tags, to be set when the resource is created.
     pub fn tags(&self) -> [(&'static str, &str); 2] {
         [
             (MARKER_CLUSTER, self.cluster.as_str()),
@@ -114,9 +114,9 @@ impl Marker {
         ]
     }
 
-    /// Whether something that carries `tags` was made for this very object.
+    /// Whether a resource with `tags` was created for exactly this object.
     ///
-    /// Unmarked or half-marked is foreign.
+    /// Without a marker, or with half of one, it is foreign.
     pub fn is_ours<'t>(&self, tags: impl IntoIterator<Item = (&'t str, &'t str)>) -> bool {
         let (mut cluster, mut object) = (None, None);
         for (name, value) in tags {
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_both_marks_together_make_it_ours() {
+    fn only_both_tags_together_make_it_ours() {
         let cluster = (MARKER_CLUSTER, "prod-1");
         let object = (MARKER_OBJECT, "payments/api");
         assert!(marker().is_ours([("Name", "x"), object, cluster]));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_cannot_pose_as_the_hash_of_another() {
+    fn no_object_name_equals_the_hash_of_another() {
         let long = ObjectKey::cluster("x".repeat(300));
         let poser = ObjectKey::cluster(object_marker(&long));
         assert_ne!(object_marker(&poser), object_marker(&long));

@@ -1,18 +1,18 @@
-//! The pure ground everything else stands on. No I/O, no client, no tasks; only [`clock`](Clock)
-//! reads time.
+//! Pure types and functions that all other crates use. No I/O, no client, no tasks; only
+//! [`clock`](Clock) reads time.
 //!
-//! | to say                                   | use                                              |
+//! | to express                               | use                                              |
 //! |------------------------------------------|--------------------------------------------------|
 //! | how a pass ended, and why                | [`Progress`], [`Stop`], [`Reason`]               |
-//! | what an error means to us                | [`Class`], [`CallError`]                         |
+//! | what an error means                      | [`Class`], [`CallError`]                         |
 //! | what is true of an object                | [`Conditions`]                                   |
-//! | what differs, and whose doing it is      | [`diff3`], [`Rules`], [`Diff`]                   |
-//! | when to try, when to look again          | [`Backoff`], [`spread`], [`Clock`]               |
-//! | which object, and whose                  | [`ObjectKey`], [`ClusterId`], [`Marker`]         |
-//! | whether we may touch a thing outside     | [`Ownership`], [`may_touch`]                     |
-//! | where a thing outside stands             | [`Lifecycle`]                                    |
+//! | what differs, and who changed it         | [`diff3`], [`Rules`], [`Diff`]                   |
+//! | when to retry, when to check again       | [`Backoff`], [`spread`], [`Clock`]               |
+//! | an object, and the owner of a resource   | [`ObjectKey`], [`ClusterId`], [`Marker`]         |
+//! | whether we may touch a resource          | [`Ownership`], [`may_touch`]                     |
+//! | the state of an external resource        | [`Lifecycle`]                                    |
 //! | a name Kubernetes accepts                | [`label`], [`subdomain`]                         |
-//! | a secret, or a text that may hold one    | [`Redacted`], [`redact`], [`cap`]                |
+//! | a secret, or a text that may contain one | [`Redacted`], [`redact`], [`cap`]                |
 //! | whether we may write                     | [`Guard`], [`GuardedBody`]                       |
 //! | when a connection counts as dead         | [`tcp`]                                          |
 

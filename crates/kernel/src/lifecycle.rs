@@ -1,4 +1,4 @@
-//! The life of one thing outside, as a state machine. Pure.
+//! The lifecycle of one external resource, as a state machine. Pure.
 //!
 //! ```text
 //! NotRequested ─▶ Requested ─▶ Unconfirmed ─▶ Present ◀─▶ Superseded
@@ -7,17 +7,17 @@
 //!                                            Missing ─▶ Gone
 //!                              Present ─▶ Disabling ─▶ Gone
 //! ```
-//! It serves services that are eventually consistent and have no client tokens: after a lost answer or a
-//! crash only reads tell whether a create had its effect, and a read may be older than our last write.
+//! For services that are eventually consistent and have no client tokens: after a lost answer or a crash
+//! only reads show whether a create had its effect, and a read may be older than our last write.
 //!
 //! # When not to use it
-//! Where a create may be repeated safely, by a name or a token that the service checks.
+//! If a create may be repeated safely, with a name or a token that the service checks.
 
 use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Where one thing outside stands. `V` is its version, such as an ETag.
+/// The state of one external resource. `V` is its version, such as an ETag.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Lifecycle<V> {
     /// Nothing of ours exists, and none may appear.
@@ -48,7 +48,7 @@ pub enum Lifecycle<V> {
         /// When that read began.
         since: Timestamp,
     },
-    /// It exists, and we have switched it off, so that it can be deleted.
+    /// It exists, and we have disabled it, so that it can be deleted.
     Disabling {
         /// The newest version known.
         version: V,
@@ -57,14 +57,15 @@ pub enum Lifecycle<V> {
     Gone,
 }
 
-/// What a call has shown. Only what is ours counts as shown: see [`may_touch`](crate::may_touch()).
+/// The result of a call. Only a resource of ours counts as shown: see
+/// [`may_touch`](crate::may_touch()).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Observation<V> {
     /// This process saved an intent to create it.
     IntentSaved,
     /// A create is about to be sent.
     CreateSent(Timestamp),
-    /// The create surely had no effect.
+    /// The create certainly had no effect.
     CreateRefused,
     /// A read shows it.
     Shown(V),
@@ -74,21 +75,21 @@ pub enum Observation<V> {
     Written {
         /// The version that the write replaced.
         before: Option<V>,
-        /// The version that it made.
+        /// The new version.
         after: V,
     },
-    /// The answer to the write that switched it off.
+    /// The answer to the write that disabled it.
     Disabled(V),
     /// The service has deleted it, or answers that it does not exist to a call that changes it.
     Deleted,
 }
 
-/// How long a service may lag behind.
+/// How old the reads of a service may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Timing {
-    /// So long after a create was sent a read may miss what it made.
+    /// For this long after a create was sent, a read may not show the resource.
     pub appears_within: Duration,
-    /// So long after the first read that missed it a thing counts as missing only.
+    /// For this long after the first read that did not show it, a resource is only missing, not gone.
     pub missing_for: Duration,
 }
 
@@ -110,7 +111,7 @@ pub enum ToDo {
     Create,
     /// Compare it with what is desired.
     Compare,
-    /// Switch it off.
+    /// Disable it.
     Disable,
     /// Delete it.
     Delete,
@@ -121,8 +122,8 @@ pub enum ToDo {
 }
 
 impl<V: Clone + PartialEq> Lifecycle<V> {
-    /// Where it stands for a process that has just started, by what is on record: the version last
-    /// recorded, or the time at which an intent was saved and the time within which its create is sent.
+    /// The state for a process that has just started, from the record: the last recorded version, or
+    /// the time at which an intent was saved and the time within which its create is sent.
     pub fn recovered(version: Option<V>, intent: Option<(Timestamp, Duration)>) -> Self {
         match (version, intent) {
             (Some(version), _) => Self::Present { version },
@@ -144,8 +145,8 @@ impl<V: Clone + PartialEq> Lifecycle<V> {
     /// | Disabling    | disabling            | missing                          |
     /// | Gone         | present              | –                                |
     ///
-    /// Whatever the state: a saved intent makes it requested, a create that is sent unconfirmed, the
-    /// answer to a write present or superseded, a deletion gone.
+    /// In every state: a saved intent makes it requested, a sent create unconfirmed, the answer to a
+    /// write present or superseded, a deletion gone.
     #[must_use]
     pub fn observe(self, observation: Observation<V>, timing: &Timing) -> Self {
         match (observation, self) {

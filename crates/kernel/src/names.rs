@@ -1,4 +1,4 @@
-//! Names that Kubernetes accepts, made of names that came from anywhere.
+//! Names that Kubernetes accepts, derived from any names.
 
 use sha2::{Digest, Sha256};
 
@@ -7,13 +7,13 @@ const HASH_LENGTH: usize = 10;
 
 /// A DNS-1123 label of at most 63 characters, from `parts` joined by `-`.
 ///
-/// Lower-cased; what a label may not hold becomes `-`. Whenever two inputs could end up as the same
-/// text (something was changed or cut, or a part holds a `-` itself), a hash of the original parts
-/// is added. So `["a", "b-c"]` and `["a-b", "c"]` get different names, and `["payments", "api"]`
-/// stays `payments-api`.
+/// Lower-cased; characters that a label may not contain become `-`. If two inputs could give the same
+/// text (something was changed or cut, or a part contains a `-`), a hash of the original parts is
+/// added. So `["a", "b-c"]` and `["a-b", "c"]` get different names, and `["payments", "api"]` stays
+/// `payments-api`.
 ///
 /// # When not to use it
-/// For names inherited from an existing system: those have rules of their own.
+/// For names of an existing system: those have their own rules.
 pub fn label(parts: &[&str]) -> String {
     Form {
         separator: '-',
@@ -24,8 +24,8 @@ pub fn label(parts: &[&str]) -> String {
 
 /// A DNS-1123 subdomain of at most 253 characters, from `parts` joined by `.`.
 ///
-/// The rules are those of [`label`], with `.` in place of `-`: a part may hold `-`, and one that
-/// holds `.` gets the hash.
+/// The rules are those of [`label`], with `.` instead of `-`: a part may contain `-`, and one that
+/// contains `.` gets the hash.
 pub fn subdomain(parts: &[&str]) -> String {
     Form {
         separator: '.',
@@ -97,7 +97,7 @@ fn looks_like_a_hash(part: &str) -> bool {
     part.len() == HASH_LENGTH && part.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f'))
 }
 
-/// Each part goes in with its length, so that moving text from one to the next changes the hash.
+/// Each part is hashed with its length, so that moving text between parts changes the hash.
 fn hash(parts: &[&str]) -> String {
     let mut digest = Sha256::new();
     for part in parts {
@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_readable_leaves_the_hash_alone() {
+    fn without_legal_characters_only_the_hash_is_left() {
         assert!(looks_like_a_hash(&label(&[])));
         assert!(looks_like_a_hash(&label(&["_"])));
         assert_ne!(label(&[]), label(&[""]));
@@ -195,7 +195,7 @@ mod tests {
             && text.chars().all(|c| is_alphanumeric(c) || c == '-')
     }
 
-    /// Random parts, and every way to cut their joined text into parts again.
+    /// Random parts, and every way to split their joined text into parts again.
     fn family(parts: &[String], separator: char) -> Vec<Vec<String>> {
         let text = parts.join(&separator.to_string());
         let mut family = vec![parts.to_vec(), vec![text.clone()]];
@@ -212,7 +212,7 @@ mod tests {
     ) -> Result<(), TestCaseError> {
         let mut taken: HashMap<String, Vec<String>> = HashMap::new();
         for input in inputs.iter().flat_map(|parts| family(parts, separator)) {
-            // The name itself as an input, too: it must not be its own twin.
+            // The name itself is an input, too: its own name must differ.
             let made = name(&input.iter().map(String::as_str).collect::<Vec<_>>());
             let echo: Vec<String> = made.split(separator).map(str::to_owned).collect();
             for parts in [input, echo] {

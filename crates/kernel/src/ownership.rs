@@ -1,32 +1,32 @@
-//! Whose a thing outside is, and whether we may touch it. Pure.
+//! The owner of an external resource, and whether we may touch it. Pure.
 //!
 //! Features parse their own marker (tags, comment lines, metadata keys) into an [`Ownership`];
-//! what follows from it is decided here, for all of them alike.
+//! the decision is made here, the same for all of them.
 
-/// Whose a thing outside is, by the marker it carries.
+/// The owner of an external resource, by its marker.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Ownership {
-    /// It carries the marker of this very object.
+    /// It has the marker of exactly this object.
     Ours,
-    /// It carries no marker.
+    /// It has no marker.
     Unmarked,
-    /// It carries the marker of this owner.
+    /// It has the marker of this owner.
     Foreign(String),
 }
 
-/// That the user wants a thing taken over which is not ours.
+/// The user's request to adopt a resource that is not ours.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AdoptionRequest {
-    /// The owner it may be taken from; without it only unmarked things are adopted.
+    /// The owner it may be taken from; without it only unmarked resources are adopted.
     pub from_owner: Option<String>,
 }
 
-/// What may be done with a thing that was found.
+/// What may be done with an existing resource.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Touch {
     /// It is ours: write and delete it.
     Ours,
-    /// The user asked for it: set our marker first, then treat it as ours.
+    /// The user requested it: set our marker first, then treat it as ours.
     Adopt {
         /// The owner it is taken from; none if it was unmarked.
         from: Option<String>,
@@ -35,7 +35,7 @@ pub enum Touch {
     Refuse(Ownership),
 }
 
-/// | marker  | on record | adoption        | so                       |
+/// | marker  | on record | adoption        | touch                    |
 /// |---------|-----------|-----------------|--------------------------|
 /// | ours    | any       | any             | ours                     |
 /// | none    | yes       | any             | ours                     |
@@ -44,8 +44,8 @@ pub enum Touch {
 /// | foreign | any       | from that owner | adopt from it            |
 /// | foreign | any       | other or none   | refuse, names the owner  |
 ///
-/// `on_record` says that our status names this very thing (by its id, not by its name alone).
-/// Pass no adoption where a policy forbids it, and none when the object is being deleted.
+/// `on_record` means that our status names exactly this resource (by its id, not by its name alone).
+/// Pass no adoption if a policy forbids it, and none if the object is being deleted.
 pub fn may_touch(
     ownership: Ownership,
     on_record: bool,

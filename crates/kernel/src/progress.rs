@@ -1,4 +1,4 @@
-//! How a pass ends, and why.
+//! The outcome of a pass, and its reason.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -8,25 +8,25 @@ use crate::cap;
 
 /// The longest message we put into a condition or an event, in bytes.
 ///
-/// The API server takes 32 KiB; a message is repeated in status, event and log, so it stays short.
+/// The API server accepts 32 KiB; a message is repeated in status, event and log, so it stays short.
 pub(crate) const MESSAGE_LIMIT: usize = 4096;
 
-/// Why an object is as it is: a CamelCase code for machines and a sentence for people.
+/// Why an object has its state: a CamelCase code for machines and a sentence for people.
 ///
-/// The code tells the state of the world (`VaultSealed`), not what we did (`ReconcileError`).
+/// The code names the state of the world (`VaultSealed`), not what we did (`ReconcileError`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reason {
-    /// A CamelCase word, stable across releases.
+    /// A CamelCase code, stable across releases.
     pub code: Cow<'static, str>,
-    /// What happened, on what, and what to do next. At most 4096 bytes when made by [`Reason::new`].
+    /// What happened to which resource, and what to do next. [`Reason::new`] limits it to 4096 bytes.
     pub message: String,
 }
 
 impl Reason {
-    /// A reason whose message is cut, on a character boundary, to what a condition may carry.
+    /// A reason whose message is cut, on a character boundary, to the limit of a condition.
     ///
     /// # When not to use it
-    /// With text from outside that may hold a secret: pass it through
+    /// With an external text that may contain a secret: pass it through
     /// [`redact`](crate::redact()) first.
     pub fn new(code: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         let message = message.into();
@@ -48,24 +48,24 @@ impl fmt::Display for Reason {
     }
 }
 
-/// How a pass over one object ended, when nothing surprised it.
+/// The outcome of a pass over one object without a failure.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Progress {
-    /// The world is as the spec says.
+    /// The live state is as desired.
     Done {
-        /// Look again after this time, if the outside may change unseen.
+        /// Check again after this time, if the external service may change without an event.
         recheck: Option<Duration>,
     },
-    /// This pass wrote a finalizer or an intent; the next one, which acts on it, runs at once.
+    /// This pass wrote a finalizer or an intent; the next pass, which acts on it, runs at once.
     Again,
     /// Something takes time. It is not an error.
     Waiting {
         /// What is waited for.
         reason: Reason,
-        /// When to look again.
+        /// When to check again.
         after: Duration,
     },
-    /// Someone has to change something. The object is looked at again slowly.
+    /// A person has to change something. The object is checked again at a slow pace.
     Blocked {
         /// What has to change.
         reason: Reason,
@@ -73,19 +73,19 @@ pub enum Progress {
 }
 
 impl Progress {
-    /// Done, with no recheck of its own: the next change or resync is soon enough.
+    /// Done, without a recheck: the next change or resync is soon enough.
     pub fn done() -> Self {
         Self::Done { recheck: None }
     }
 }
 
-/// Why a stage ended a pass early; the error side of a stage's `Result`.
+/// Why a stage ended a pass early; the error of a stage's `Result`.
 ///
-/// `?` carries it to the one place that writes status, where [`Stop::progress`] tells answers
-/// (again, waiting, blocked) from failures.
+/// `?` passes it to the code that writes status, where [`Stop::progress`] separates outcomes (again,
+/// waiting, blocked) from failures.
 ///
-/// There is no general conversion from `E`: it would collide with the conversion every type has
-/// to itself. Each feature writes `impl From<Error> for Stop<Error>` next to its error, and decides
+/// There is no general conversion from `E`: it would conflict with the conversion of every type to
+/// itself. Each feature writes `impl From<Error> for Stop<Error>` next to its error, and decides
 /// there which classes wait.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Stop<E> {
@@ -95,15 +95,15 @@ pub enum Stop<E> {
     Waiting {
         /// What is waited for.
         reason: Reason,
-        /// When to look again.
+        /// When to check again.
         after: Duration,
     },
-    /// Someone has to change something.
+    /// A person has to change something.
     Blocked {
         /// What has to change.
         reason: Reason,
     },
-    /// A surprise: it counts as an error and backs off.
+    /// An unexpected failure: it counts as an error and backs off.
     Failed(E),
 }
 
@@ -113,17 +113,17 @@ impl<E> Stop<E> {
         Self::Waiting { reason, after }
     }
 
-    /// Stops until someone changes something.
+    /// Stops until a person changes something.
     pub fn blocked(reason: Reason) -> Self {
         Self::Blocked { reason }
     }
 
-    /// Stops because of a surprise.
+    /// Stops because of an unexpected failure.
     pub fn failed(error: E) -> Self {
         Self::Failed(error)
     }
 
-    /// The pass's answer; only a failure stays an error.
+    /// The outcome of the pass; only a failure stays an error.
     pub fn progress(self) -> Result<Progress, E> {
         match self {
             Self::Again => Ok(Progress::Again),

@@ -1,4 +1,4 @@
-//! Keeping secrets out of everything people and machines get to read.
+//! Redaction of secrets in texts.
 
 use std::fmt;
 use std::fmt::Write as _;
@@ -9,14 +9,14 @@ use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_S
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 const STARS: &str = "***";
-/// Shorter secrets would blank out ordinary words.
+/// Shorter secrets would redact ordinary words.
 const SHORTEST: usize = 4;
 const ELLIPSIS: char = '…';
 
-/// A secret value. It reads in as itself and prints as `***`, however it is printed.
+/// A secret value. It is deserialized unchanged and always printed as `***`.
 ///
 /// # When not to use it
-/// To send the secret somewhere as JSON: it would arrive as `***`. Expose it there, on purpose.
+/// To send the secret as JSON: it would arrive as `***`. Expose it there explicitly.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 pub struct Redacted<T>(T);
 
@@ -26,7 +26,7 @@ impl<T> Redacted<T> {
         Self(secret)
     }
 
-    /// The secret itself. Every use is a place to look at in a review.
+    /// The secret itself. Review every use.
     pub fn expose(&self) -> &T {
         &self.0
     }
@@ -62,27 +62,26 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Redacted<T> {
     }
 }
 
-/// `text` with every secret replaced by `***`, also where it stands in base64, URL-encoded or
-/// JSON-escaped.
+/// `text` with every secret replaced by `***`, also in base64, URL-encoded or JSON-escaped form.
 ///
 /// Secrets that overlap or contain one another leave no remainder. Those shorter than four
-/// characters are left: they would blank out ordinary words.
+/// characters are not replaced: they would redact ordinary words.
 ///
 /// # When not to use it
-/// As the only line of defence: it cannot see a secret that was hashed, split or encoded together
-/// with other text. Keep secrets in [`Redacted`], and messages free of them.
+/// As the only protection: it cannot find a secret that was hashed, split or encoded together with
+/// other text. Keep secrets in [`Redacted`], and do not put them into messages.
 pub fn redact(text: &str, secrets: &[&str]) -> String {
     let mut hidden: Vec<Range<usize>> = secrets
         .iter()
         .flat_map(|secret| forms(secret))
-        .flat_map(|form| places(text, &form))
+        .flat_map(|form| occurrences(text, &form))
         .collect();
     hidden.sort_by_key(|range| range.start);
 
     let mut redacted = String::with_capacity(text.len());
     let mut shown = 0;
     for range in hidden {
-        // A range that begins within the last one only widens the same stars.
+        // A range that begins within the last one only extends it.
         if range.start >= shown {
             redacted.push_str(&text[shown..range.start]);
             redacted.push_str(STARS);
@@ -93,7 +92,7 @@ pub fn redact(text: &str, secrets: &[&str]) -> String {
     redacted
 }
 
-/// `text` cut on a character boundary so that it takes at most `max_bytes`, `…` included.
+/// `text` cut on a character boundary to at most `max_bytes`, including the `…`.
 pub fn cap(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
@@ -104,21 +103,21 @@ pub fn cap(text: &str, max_bytes: usize) -> String {
     }
 }
 
-/// Every place of `form` in `text`, overlapping ones included.
-fn places(text: &str, form: &str) -> Vec<Range<usize>> {
-    let mut places = Vec::new();
+/// Every occurrence of `form` in `text`, including overlapping ones.
+fn occurrences(text: &str, form: &str) -> Vec<Range<usize>> {
+    let mut occurrences = Vec::new();
     let mut from = 0;
     while let Some(at) = text[from..].find(form) {
         let start = from + at;
-        places.push(start..start + form.len());
+        occurrences.push(start..start + form.len());
         from = start + form.chars().next().map_or(1, char::len_utf8);
     }
-    places
+    occurrences
 }
 
-/// How a secret may show up in a text.
+/// The forms of a secret in a text.
 fn forms(secret: &str) -> Vec<String> {
-    // A secret read from a file often ends in a newline that a message leaves out.
+    // A secret from a file often ends in a newline that a message does not contain.
     let mut forms: Vec<String> = [secret, secret.trim()]
         .into_iter()
         .filter(|secret| secret.chars().count() >= SHORTEST)
@@ -142,7 +141,7 @@ fn encodings(secret: &str) -> Vec<String> {
         lower_hex(&percent).replace("%20", "+"),
         lower_hex(&percent),
         percent,
-        // Go, in which Vault and Kubernetes are written, also escapes what HTML would read.
+        // Go, in which Vault and Kubernetes are written, also escapes special characters of HTML.
         json.replace('<', "\\u003c")
             .replace('>', "\\u003e")
             .replace('&', "\\u0026"),
@@ -206,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn a_redacted_value_reads_in_as_itself() {
+    fn a_redacted_value_is_deserialized_unchanged() {
         let token: Redacted<String> = serde_json::from_str(r#""hvs.secret""#).unwrap();
         assert_eq!(token, Redacted::from("hvs.secret".to_owned()));
     }
@@ -255,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn trivial_secrets_do_not_blank_out_words() {
+    fn short_secrets_do_not_redact_words() {
         assert_eq!(redact("the end", &["", "the", " \n "]), "the end");
     }
 
@@ -294,7 +293,7 @@ mod tests {
         }
 
         #[test]
-        fn a_text_without_secrets_stays_as_it_is(text in "[a-m ]{0,40}") {
+        fn a_text_without_secrets_does_not_change(text in "[a-m ]{0,40}") {
             prop_assert_eq!(redact(&text, &["[nopq]"]), text);
         }
     }

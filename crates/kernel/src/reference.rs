@@ -1,12 +1,12 @@
-//! Which object is meant.
+//! References to objects.
 
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of an object, with its namespace if it has one. The kind is known from where it is used.
+/// The name of an object, with its namespace if it has one. The context decides the kind.
 ///
-/// Queue, timers and indices each hold one per object, so clones share their text.
+/// Queue, timers and indices each store one per object, so clones share their text.
 /// Sorted by namespace, then name; cluster-scoped objects come first.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKey {
@@ -51,7 +51,7 @@ impl fmt::Display for ObjectKey {
     }
 }
 
-/// A text that names no object.
+/// A text that is not the name of an object.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} names no object; write <namespace>/<name>, or <name> if it is cluster-scoped")]
 pub struct InvalidObjectKey {
@@ -61,8 +61,7 @@ pub struct InvalidObjectKey {
 impl FromStr for ObjectKey {
     type Err = InvalidObjectKey;
 
-    /// Reads `<namespace>/<name>` or `<name>`. Whether such names are legal is for the API server
-    /// to say.
+    /// Reads `<namespace>/<name>` or `<name>`. The API server decides whether such names are legal.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let segments: Vec<&str> = text.split('/').collect();
         match segments[..] {

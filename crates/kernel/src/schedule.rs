@@ -1,12 +1,12 @@
-//! When recurring work is due.
+//! Intervals of recurring work.
 
 use std::time::Duration;
 
-/// `period`, shortened or lengthened by up to `share` of itself, so that objects made together are
-/// not rechecked together.
+/// `period`, shortened or lengthened by up to `share` of itself, so that objects that were created
+/// together are not rechecked together.
 ///
-/// `random` from 0 to 1 chooses the place in the band: 0 is the shortest, 0.5 the period itself.
-/// Values outside 0 to 1, for `share` too, count as the nearest bound.
+/// `random` from 0 to 1 chooses the position in the range: 0 is the shortest, 0.5 the period itself.
+/// Values outside 0 to 1, also of `share`, count as the nearest bound.
 pub fn spread(period: Duration, share: f64, random: f64) -> Duration {
     let share = unit(share, 0.0);
     let factor = 1.0 + share * (2.0 * unit(random, 0.5) - 1.0);
@@ -34,7 +34,7 @@ mod tests {
     const HOUR: Duration = Duration::from_hours(1);
 
     #[test]
-    fn the_random_number_chooses_the_place_in_the_band() {
+    fn the_random_number_chooses_the_position_in_the_range() {
         let minutes = |random| spread(HOUR, 0.5, random).as_secs() / 60;
         assert_eq!([minutes(0.0), minutes(0.5), minutes(1.0)], [30, 60, 90]);
     }
@@ -47,7 +47,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_spread_period_stays_in_its_band(share in 0.0..=1.0_f64, random in 0.0..=1.0_f64) {
+        fn a_spread_period_stays_in_its_range(share in 0.0..=1.0_f64, random in 0.0..=1.0_f64) {
             let seconds = spread(HOUR, share, random).as_secs_f64();
             prop_assert!(seconds >= 3600.0 * (1.0 - share) - 1e-6);
             prop_assert!(seconds <= 3600.0 * (1.0 + share) + 1e-6);

@@ -1,4 +1,4 @@
-//! How a connection notices that the other end is gone.
+//! Settings with which a connection detects that the other end is gone.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ const LONGEST_USER_TIMEOUT: Duration = Duration::from_secs(15);
 const SHORTEST_USER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long sent bytes may stay unacknowledged before the connection is closed: the smallest margin
-/// of `guards`. Else the kernel would send a write again long after its caller gave up on it.
+/// of `guards`. Otherwise the kernel would send a write again long after its caller stopped waiting.
 pub fn user_timeout(guards: &[Guard]) -> Duration {
     let margins = guards.iter().map(Guard::margin);
     let shortest = margins
@@ -34,8 +34,11 @@ mod tests {
     #[case::the_margin_of_the_lease(&[5], 5)]
     #[case::the_smaller_of_two(&[20, 5], 5)]
     #[case::never_longer_than_a_call(&[60], 15)]
-    fn unacknowledged_bytes_are_given_up_after(#[case] margins: &[u64], #[case] seconds: u64) {
-        let guard = |margin: &u64| Guard::held().with_margin(Duration::from_secs(*margin));
+    fn a_connection_with_unacknowledged_bytes_is_closed_after(
+        #[case] margins: &[u64],
+        #[case] seconds: u64,
+    ) {
+        let guard = |margin: &u64| Guard::closed().with_margin(Duration::from_secs(*margin));
         let guards: Vec<_> = margins.iter().map(guard).collect();
         assert_eq!(user_timeout(&guards), Duration::from_secs(seconds));
     }

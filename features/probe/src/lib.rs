@@ -145,7 +145,7 @@ impl Feature for ProbeFeature {
             labels: Some(format!("{OWNED_LABEL}=true")),
             ..WatchKey::all(Kind::of::<ConfigMap>())
         };
-        let owned = owned.keep(Projection::Metadata);
+        let owned = owned.with_projection(Projection::Metadata);
         let resync = seconds("probe-resync")?;
         let probes = ControllerSpec::of_core(
             WatchKey::all(Kind::of::<Probe>()),

@@ -101,7 +101,7 @@ impl Reconcile for Sightings {
         let desired = json!({"metadata": metadata, "data": {"spec": object["spec"].to_string()}});
         self.ctx
             .applier
-            .look_and_apply(&Kind::of::<ConfigMap>(), desired)
+            .read_and_apply(&Kind::of::<ConfigMap>(), desired)
             .await?;
         Ok(Progress::done())
     }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::tenants::{
     ConnectionGroup, DistributionTenant, Invalidation, TenantPolicy, TenantPolicySpec, TenantSource,
 };
-use aws::{Account, Asker, Aws, Operation, Parts, Priority, Role, Ticket};
+use aws::{Account, Aws, Caller, Operation, Parts, Priority, Role, Ticket};
 use engine::{Applier, Cache, Deck, Kind, Pass, Projection, Running, WatchKey};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -102,7 +102,7 @@ pub(crate) struct NotYet {
 
 /// The watch of namespaces: labels and annotations are all that counts.
 pub(crate) fn namespaces() -> WatchKey {
-    WatchKey::all(Kind::of::<Namespace>()).keep(Projection::Metadata)
+    WatchKey::all(Kind::of::<Namespace>()).with_projection(Projection::Metadata)
 }
 
 impl Ctx {
@@ -210,7 +210,7 @@ impl Ctx {
 
     /// Finds out which group is the default one, for an object of `namespace`.
     pub(crate) async fn learn_default_group(&self, namespace: &str) -> Result<(), aws::Error> {
-        let asker = Asker::new(Priority::Edit, namespace);
+        let asker = Caller::new(Priority::Edit, namespace);
         let found = self.outside.default_group(self.own().await, &asker).await?;
         if let Some(group) = found {
             self.default_group.set(group.id).ok(); // set at most once: it stays the same
@@ -225,7 +225,7 @@ impl Ctx {
         kind: Ours,
         pass: &Pass,
         priority: Priority,
-    ) -> Result<Asker, NotYet> {
+    ) -> Result<Caller, NotYet> {
         // Any call: all of CloudFront's but one share a limit.
         let any = Operation::GetDistributionTenant;
         self.admit_to(any, kind, pass, priority).await
@@ -238,7 +238,7 @@ impl Ctx {
         kind: Ours,
         pass: &Pass,
         priority: Priority,
-    ) -> Result<Asker, NotYet> {
+    ) -> Result<Caller, NotYet> {
         self.admit_key(operation, kind, pass.key(), priority).await
     }
 
@@ -249,13 +249,13 @@ impl Ctx {
         kind: Ours,
         key: &ObjectKey,
         priority: Priority,
-    ) -> Result<Asker, NotYet> {
+    ) -> Result<Caller, NotYet> {
         let key = key.clone();
-        let asker = Asker::new(priority, key.namespace.clone().unwrap_or_default());
+        let asker = Caller::new(priority, key.namespace.clone().unwrap_or_default());
         let wakers = Arc::clone(&self.wakers);
         let ticket = Ticket::new(format!("{}/{key}", kind.word()), move || {
             if let Some(wakers) = wakers.get() {
-                wakers.of(kind).wake(&key);
+                wakers.of(kind).resume(&key);
             }
         });
         let own = self.own().await;

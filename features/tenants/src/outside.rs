@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use aws::cloudfront::{Distribution, Group, GroupSummary};
 use aws::route53::Zone;
-use aws::{Account, Asker, Error, Fault, acm};
+use aws::{Account, Caller, Error, Fault, acm};
 use kernel::{Backoff, SharedClock};
 
 use crate::ctx::Ctx;
@@ -113,7 +113,7 @@ impl Outside {
     pub(crate) async fn distribution(
         &self,
         account: &Account,
-        asker: &Asker,
+        asker: &Caller,
         id: &str,
         longest: Duration,
     ) -> Result<Arc<Distribution>, Error> {
@@ -142,7 +142,7 @@ impl Outside {
     pub(crate) async fn group(
         &self,
         account: &Account,
-        asker: &Asker,
+        asker: &Caller,
         id: &str,
     ) -> Result<Arc<Group>, Error> {
         let ask = async || account.cloudfront(asker).group(id).await;
@@ -153,7 +153,7 @@ impl Outside {
     pub(crate) async fn default_group(
         &self,
         account: &Account,
-        asker: &Asker,
+        asker: &Caller,
     ) -> Result<Option<GroupSummary>, Error> {
         let ask = async || {
             let cloudfront = account.cloudfront(asker);
@@ -187,7 +187,7 @@ impl Outside {
         &self,
         account: &Account,
         role: &str,
-        asker: &Asker,
+        asker: &Caller,
         id: &str,
     ) -> Result<Arc<Zone>, Error> {
         let ask = async || account.route53(asker).zone(id).await;
@@ -200,7 +200,7 @@ impl Outside {
         &self,
         account: &Account,
         role: &str,
-        asker: &Asker,
+        asker: &Caller,
     ) -> Result<Arc<Vec<Zone>>, Error> {
         let ask = async || {
             let route53 = account.route53(asker);
@@ -222,7 +222,7 @@ impl Outside {
     pub(crate) async fn certificate(
         &self,
         account: &Account,
-        asker: &Asker,
+        asker: &Caller,
         arn: &str,
         longest: Duration,
     ) -> Result<Arc<acm::Certificate>, Error> {

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::tenants::{DistributionTenant, DistributionTenantStatus, conditions, reasons};
-use aws::{Asker, Priority};
+use aws::{Caller, Priority};
 use engine::{Index, Kind, Stored};
 use futures::future::join_all;
 use kernel::{ObjectKey, find, spread};
@@ -169,7 +169,7 @@ async fn list(
     distribution: &str,
     priority: Priority,
 ) -> Result<HashSet<String>, aws::Error> {
-    let asker = Asker::new(priority, "");
+    let asker = Caller::new(priority, "");
     let cloudfront = ctx.own().await.cloudfront(&asker);
     let (mut seen, mut marker, mut pages) = (HashSet::new(), None::<String>, 0);
     while pages < PAGES {

@@ -83,7 +83,7 @@ impl Wakers {
 
 /// The watch of namespaces: their labels are all that counts.
 pub(crate) fn namespaces() -> WatchKey {
-    WatchKey::all(Kind::of::<Namespace>()).keep(Projection::Metadata)
+    WatchKey::all(Kind::of::<Namespace>()).with_projection(Projection::Metadata)
 }
 
 impl Ctx {

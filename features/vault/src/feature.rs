@@ -89,7 +89,7 @@ impl Feature for VaultFeature {
         let settings = settings::read(args)?;
         let ctx = Arc::new(Ctx::new(deck, settings));
         let links = ctx.links.clone();
-        deck.at_the_end(async move { links.end().await });
+        deck.on_shutdown(async move { links.end().await });
         ctx.started(start(&ctx, deck));
         cleanup::start(&ctx, deck);
         if ctx.settings.controllers.has(Part::Discovery) {

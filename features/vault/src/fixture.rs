@@ -67,7 +67,7 @@ impl Fixture {
     pub(crate) async fn pass(&self, cache: &Cache, object: &Value) -> Pass {
         let key = cache.key();
         let stored = Stored::read(&key.kind, &object.to_string(), &key.projection).unwrap();
-        self.ctx.deck.look(cache, Arc::new(stored)).await
+        self.ctx.deck.reading_pass(cache, Arc::new(stored)).await
     }
 }
 

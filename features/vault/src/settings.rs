@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
-use engine::flags::{self, flag, length, text};
+use engine::flags::{self, duration, flag, text};
 use engine::{LegacyLease, Usage};
 
 use crate::connection::ServiceAccountRef;
@@ -231,7 +231,7 @@ fn deadline(args: &ArgMatches) -> Result<Deadline, Usage> {
     match text(args, DELETION_DEADLINE) {
         "never" => Ok(Deadline::Never),
         "0" => Ok(Deadline::After(Duration::ZERO)),
-        text => length(text).map(Deadline::After).ok_or_else(|| {
+        text => duration(text).map(Deadline::After).ok_or_else(|| {
             Usage(format!(
                 "--{DELETION_DEADLINE}={text}: write a time with its unit, such as 1m, or 0, or never"
             ))

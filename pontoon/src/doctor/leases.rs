@@ -1,4 +1,4 @@
-//! Who leads, here and among the controllers that a feature replaces.
+//! The holders of our Lease and of the Leases of controllers that a feature replaces.
 
 use clap::ArgMatches;
 use engine::{Check, Feature};
@@ -77,7 +77,7 @@ async fn holder(
     Ok(holder.filter(|holder| !holder.is_empty()))
 }
 
-/// Our clock and the holder's may differ by as much again.
+/// Allows for a difference between our clock and the holder's.
 fn is_renewed(lease: &LeaseSpec) -> bool {
     let seconds = i64::from(lease.lease_duration_seconds.unwrap_or_default());
     lease.renew_time.as_ref().is_some_and(|renewed| {

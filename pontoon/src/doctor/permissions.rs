@@ -1,4 +1,4 @@
-//! Whether whoever asks may do what the operator does.
+//! Whether the current user has the permissions of the operator.
 
 use engine::{Check, Rbac};
 use k8s_openapi::api::authorization::v1::{
@@ -8,7 +8,7 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
 use kube::api::{Api, PostParams};
 
-/// One check per part: what it may not do, or that it may do all.
+/// One check per part: the missing permissions, or that all are granted.
 pub(super) async fn allowed(client: &Client, part: &str, namespace: &str, rbac: &Rbac) -> Check {
     let what = format!("{part}: permissions");
     let api = Api::<SelfSubjectAccessReview>::all(client.clone());
@@ -20,9 +20,9 @@ pub(super) async fn allowed(client: &Client, part: &str, namespace: &str, rbac: 
     let mut missing = Vec::new();
     for attributes in cluster
         .chain(own)
-        .flat_map(|(rule, namespace)| asked(rule, namespace))
+        .flat_map(|(rule, namespace)| attributes_of(rule, namespace))
     {
-        let words = format!(
+        let permission = format!(
             "{} {}",
             attributes.verb.as_deref().unwrap_or_default(),
             attributes.resource.as_deref().unwrap_or_default()
@@ -36,7 +36,7 @@ pub(super) async fn allowed(client: &Client, part: &str, namespace: &str, rbac: 
         };
         match api.create(&PostParams::default(), &review).await {
             Ok(answer) if answer.status.as_ref().is_some_and(|status| status.allowed) => {}
-            Ok(_) => missing.push(words),
+            Ok(_) => missing.push(permission),
             Err(error) => return Check::wrong(what, error.to_string()),
         }
     }
@@ -57,7 +57,7 @@ pub(super) async fn allowed(client: &Client, part: &str, namespace: &str, rbac: 
     )
 }
 
-fn asked(rule: &PolicyRule, namespace: Option<&str>) -> Vec<ResourceAttributes> {
+fn attributes_of(rule: &PolicyRule, namespace: Option<&str>) -> Vec<ResourceAttributes> {
     let mut all = Vec::new();
     for group in rule.api_groups.iter().flatten() {
         for resource in rule.resources.iter().flatten() {

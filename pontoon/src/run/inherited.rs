@@ -1,6 +1,6 @@
-//! Flags of predecessors: the log settings of controller-runtime, and what means nothing here.
+//! Flags of predecessors: the log settings of controller-runtime, and flags without effect here.
 //!
-//! Several predecessors share them, so they are the process's. Help does not show them.
+//! Several predecessors share them, so they belong to no feature. Help does not show them.
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, value_parser};
@@ -16,23 +16,20 @@ const TIME_ENCODING: &str = "zap-time-encoding";
 
 const NO_WEBHOOK: &str = "there is no webhook: its rules are in the CRDs";
 
-/// Accepted, without effect, because …
+/// Flags that are accepted without effect, and why.
 const MEANINGLESS: [(&str, &str); 7] = [
     (
         "enable-http2",
         "metrics and probes are served over HTTP/1.1",
     ),
     ("enable-webhooks", NO_WEBHOOK),
-    (
-        "managed-markers",
-        "whose a thing is gets marked and checked always",
-    ),
+    ("managed-markers", "ownership is always marked and checked"),
     ("webhook-cert-path", NO_WEBHOOK),
     ("webhook-cert-name", NO_WEBHOOK),
     ("webhook-cert-key", NO_WEBHOOK),
     (
         "zap-stacktrace-level",
-        "errors name their causes, lines have no stack",
+        "errors name their causes; there are no stack traces",
     ),
 ];
 
@@ -83,31 +80,31 @@ pub(super) fn log(args: &ArgMatches) -> logging::Settings {
     }
 }
 
-/// One line for each flag that was given in vain. Logging has started.
-pub(super) fn tell(args: &ArgMatches) {
-    for (name, reason) in in_vain(args) {
+/// Logs one line for each given flag without effect. Logging has started.
+pub(super) fn warn_ineffective(args: &ArgMatches) {
+    for (name, reason) in ineffective(args) {
         tracing::warn!(flag = %format_args!("--{name}"), reason, "this flag has no effect");
     }
 }
 
-fn in_vain(args: &ArgMatches) -> Vec<(&'static str, &'static str)> {
+fn ineffective(args: &ArgMatches) -> Vec<(&'static str, &'static str)> {
     let [format, level] = ["log-format", "log-level"].map(|name| is_given(args, name));
-    let overruled = [
-        (ENCODER, format, "--log-format says it"),
-        (LEVEL, level, "--log-level says it"),
+    let overridden = [
+        (ENCODER, format, "--log-format overrides it"),
+        (LEVEL, level, "--log-level overrides it"),
         (
             DEVEL,
             format && level,
-            "--log-format and --log-level say it",
+            "--log-format and --log-level override it",
         ),
     ];
-    let overruled = overruled
+    let overridden = overridden
         .into_iter()
-        .filter(|(_, overruled, _)| *overruled)
+        .filter(|(_, overridden, _)| *overridden)
         .map(|(name, _, why)| (name, why));
     MEANINGLESS
         .into_iter()
-        .chain(overruled)
+        .chain(overridden)
         .filter(|(name, _)| is_given(args, name))
         .collect()
 }
@@ -117,7 +114,7 @@ fn is_given(args: &ArgMatches, name: &str) -> bool {
     source.is_some_and(|source| source != ValueSource::DefaultValue)
 }
 
-/// Level 1 is debug there; each further one is more detail.
+/// In controller-runtime level 1 is debug; each higher level has more detail.
 fn level(text: &str) -> Result<&'static str, String> {
     match text.to_lowercase().as_str() {
         "debug" | "1" => Ok("debug"),
@@ -167,7 +164,7 @@ mod tests {
     #[case("iso8601", Times::Iso8601)]
     #[case("rfc3339", Times::Rfc3339)]
     #[case("rfc3339nano", Times::Rfc3339Nano)]
-    fn times_have_the_names_they_had(#[case] name: &str, #[case] times: Times) {
+    fn time_formats_have_the_names_of_controller_runtime(#[case] name: &str, #[case] times: Times) {
         let flag = format!("--zap-time-encoding={name}");
         assert_eq!(log(&args(&[&flag])).times, times);
     }
@@ -176,12 +173,12 @@ mod tests {
     #[case("0")]
     #[case("-1")]
     #[case("loud")]
-    fn a_level_nobody_knows_is_refused(#[case] text: &str) {
+    fn an_unknown_level_is_refused(#[case] text: &str) {
         assert!(level(text).unwrap_err().contains("debug"));
     }
 
     #[test]
-    fn each_flag_in_vain_is_named_once() {
+    fn each_flag_without_effect_is_named_once() {
         let flags = [
             "--enable-http2",
             "--enable-webhooks=false",
@@ -196,7 +193,7 @@ mod tests {
             "--zap-encoder=json",
             "--zap-devel",
         ];
-        let named: Vec<_> = in_vain(&args(&flags))
+        let named: Vec<_> = ineffective(&args(&flags))
             .into_iter()
             .map(|(name, _)| name)
             .collect();
@@ -206,6 +203,6 @@ mod tests {
             .chain([LEVEL])
             .collect();
         assert_eq!(named, expected);
-        assert_eq!(in_vain(&args(&[])), []);
+        assert_eq!(ineffective(&args(&[])), []);
     }
 }

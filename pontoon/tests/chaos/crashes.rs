@@ -1,5 +1,5 @@
-//! The operator dies, or an answer is lost, at the worst moment: nothing is made twice, nothing
-//! is left behind.
+//! The operator dies, or an answer is lost, at the worst time: nothing is created twice, and nothing
+//! is left over.
 
 use std::os::unix::process::ExitStatusExt;
 
@@ -17,8 +17,8 @@ metadata: {name: ferry}
 spec: {text: moored, outside: {value: anchor}}
 ";
 
-/// All that is ever written for a Probe that comes and goes: finalizer, name, ConfigMap, status;
-/// at the end the finalizer again.
+/// All writes for a Probe from its creation to its deletion: finalizer, name, ConfigMap, status; at
+/// the end the finalizer again.
 const LIFE: [&str; 5] = [
     "patch probes",
     "patch probes/status",
@@ -27,14 +27,14 @@ const LIFE: [&str; 5] = [
     "patch probes",
 ];
 
-/// When in the Probe's life the operator dies.
+/// When the operator dies, relative to the lifecycle of the Probe.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Dies {
     Coming,
     Going,
 }
 
-/// Waits until the operator has aborted, and starts it again as one that lives.
+/// Waits until the operator has aborted, and starts it again without a kill point.
 async fn revive(world: &World) -> Result<()> {
     let status = world.operator().ended(PATIENCE).await?;
     assert_eq!(status.signal(), Some(6), "{status}");
@@ -60,7 +60,7 @@ async fn revive(world: &World) -> Result<()> {
 #[case::before_the_finalizer_goes("before-write#5", Dies::Going)]
 #[case::after_the_finalizer_went("after-write#5", Dies::Going)]
 #[tokio::test]
-async fn a_crash_repeats_nothing_and_leaves_nothing(
+async fn a_crash_repeats_nothing_and_leaves_nothing_over(
     #[case] point: &str,
     #[case] dies: Dies,
 ) -> Result<()> {
@@ -111,7 +111,7 @@ async fn finalizer_and_name_are_written_before_the_first_put() -> Result<()> {
 }
 
 #[tokio::test]
-async fn at_the_first_put_the_object_bears_finalizer_and_name() -> Result<()> {
+async fn at_the_first_put_the_object_has_finalizer_and_name() -> Result<()> {
     let outside = Outside::start().await?;
     let plan = outside.world().kill_point("probe.put.before");
     let (world, team) = start_world(plan).await?;
@@ -129,7 +129,7 @@ async fn at_the_first_put_the_object_bears_finalizer_and_name() -> Result<()> {
     Ok(())
 }
 
-/// Has the ferry's value outside be `value`, and waits until the Probe says so.
+/// Sets the external value of the ferry, and waits until the Probe is ready with it.
 async fn load(team: &Team, value: &str) -> Result<()> {
     team.apply(&FERRY.replace("anchor", value)).await?;
     team.until::<Probe>("ferry", is("Ready", "Succeeded"))
@@ -150,7 +150,7 @@ async fn calls_without_an_answer_take_effect_once(
     #[case] deletes: usize,
 ) -> Result<()> {
     let outside = Outside::start().await?;
-    // Time runs 60-fold, so that back-off is short.
+    // Time runs 60 times as fast, so that back-off is short.
     let (_world, team) = start_world(outside.world().time(60)).await?;
     outside.spoil(operation, json!(effect), Some(3))?;
 

@@ -1,4 +1,4 @@
-//! How things end: the operator under load when told to stop, everything when a test is killed.
+//! Shutdown: the operator on SIGTERM under load, and all processes of a killed test.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -11,11 +11,11 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 use testkit::{Result, World, eventually_within};
 
-/// The operator's own limit for passes to end is 20 s, of a pod's 30.
+/// The operator gives passes 20 s to end; a pod has 30 s.
 const DEADLINE: Duration = Duration::from_secs(25);
 const FLEET: usize = 200;
 
-/// Nothing yet, an intent alone, or a verdict about a generation: each is one whole write.
+/// Whether the status is empty, only an intent, or a complete report about a generation.
 fn is_whole(probe: &Probe) -> bool {
     let Some(status) = &probe.status else {
         return true;
@@ -33,10 +33,10 @@ fn is_whole(probe: &Probe) -> bool {
 }
 
 #[tokio::test]
-async fn told_to_stop_under_load_the_operator_ends_in_good_order() -> Result<()> {
+async fn on_sigterm_under_load_the_operator_ends_cleanly() -> Result<()> {
     let outside = Outside::start().await?;
     let (world, team) = start_world(outside.world()).await?;
-    // Slow enough that passes are under way whenever the signal comes.
+    // Slow enough that passes are running when the signal comes.
     outside.spoil("Put", json!({"delay": "1s"}), None)?;
     launch(&team, FLEET).await?;
     until_ready(&team, 10).await?;
@@ -56,7 +56,7 @@ async fn told_to_stop_under_load_the_operator_ends_in_good_order() -> Result<()>
         .filter(|probe| crate::outside::is_ready(probe))
         .count();
     assert!(done < FLEET, "the signal came under load");
-    // Passes under way came to their end: whatever was made outside is told of here.
+    // Running passes ended normally: status names all external resources.
     assert_eq!(outside.things()?.len(), done);
 
     outside.heal()?;
@@ -73,7 +73,7 @@ async fn told_to_stop_under_load_the_operator_ends_in_good_order() -> Result<()>
     Ok(())
 }
 
-/// Set: this binary is a test that will be killed.
+/// If set, this binary is a test that will be killed.
 const DOOMED: &str = "PONTOON_TEST_DOOMED";
 
 /// Not a test: what this binary does when the test below starts it.
@@ -89,14 +89,14 @@ async fn doomed() -> Result<()> {
     std::future::pending().await
 }
 
-/// The processes with one of `words` in their command line.
-fn running(words: &[String]) -> Result<Vec<String>> {
+/// The processes with one of `markers` in their command line.
+fn running(markers: &[String]) -> Result<Vec<String>> {
     let mut found = Vec::new();
     for entry in std::fs::read_dir("/proc")? {
         // A process that has ended meanwhile has no command line to read.
         let line = std::fs::read(entry?.path().join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line).replace('\0', " ");
-        if words.iter().any(|word| line.contains(word.as_str())) {
+        if markers.iter().any(|marker| line.contains(marker.as_str())) {
             found.push(line);
         }
     }
@@ -111,17 +111,17 @@ async fn a_killed_test_leaves_no_process_behind() -> Result<()> {
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()?;
-    let lines = BufReader::new(test.stdout.take().expect("stdout was asked for as a pipe")).lines();
-    let told = lines.map_while(std::io::Result::ok).filter_map(|line| {
-        let word = line
+    let lines = BufReader::new(test.stdout.take().expect("stdout is a pipe")).lines();
+    let printed = lines.map_while(std::io::Result::ok).filter_map(|line| {
+        let marker = line
             .strip_prefix("folder=")
             .or(line.strip_prefix("namespace="));
-        word.map(str::to_owned)
+        marker.map(str::to_owned)
     });
-    let words: Vec<_> = told.take(2).collect();
-    let before = running(&words);
+    let markers: Vec<_> = printed.take(2).collect();
+    let before = running(&markers);
 
-    test.kill()?; // SIGKILL: nothing in it runs any more
+    test.kill()?; // SIGKILL: the test runs no more code
     test.wait()?;
     let before = before?;
     for program in ["etcd", "kube-apiserver", "--health-probe-bind-address"] {
@@ -133,7 +133,7 @@ async fn a_killed_test_leaves_no_process_behind() -> Result<()> {
     eventually_within(
         Duration::from_secs(30),
         "all its processes are gone",
-        async || Ok(running(&words)?.is_empty().then_some(())),
+        async || Ok(running(&markers)?.is_empty().then_some(())),
     )
     .await
 }

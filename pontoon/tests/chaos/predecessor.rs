@@ -1,4 +1,5 @@
-//! The Lease of the controller a feature replaces: waited for from a stranger, taken from a fellow.
+//! The Lease of the controller that a feature replaces: we wait for it if the predecessor has it, and
+//! take it at once from another replica of ours.
 
 use std::time::Duration;
 
@@ -16,11 +17,11 @@ kind: Probe
 metadata: {name: ferry}
 spec: {text: moored, outside: {value: anchor}}
 ";
-/// Longer than the leader takes from one look at that Lease to the next.
-const TWO_LOOKS: Duration = Duration::from_secs(60);
+/// Longer than the time between two checks of that Lease by the leader.
+const TWO_CHECKS: Duration = Duration::from_secs(60);
 
-/// What readiness says of the predecessor's Lease.
-async fn standing(world: &World) -> Result<String> {
+/// The readiness line about the predecessor's Lease.
+async fn lease_readiness(world: &World) -> Result<String> {
     let (_, text) = world.operator().probe("/readyz?verbose").await?;
     let line = text
         .lines()
@@ -28,9 +29,9 @@ async fn standing(world: &World) -> Result<String> {
     Ok(line.unwrap_or_default().to_owned())
 }
 
-async fn until_standing(world: &World, wanted: &str) -> Result<()> {
-    eventually_within(TWO_LOOKS, &format!("readyz says {wanted:?}"), async || {
-        Ok(standing(world).await?.contains(wanted).then_some(()))
+async fn until_readiness(world: &World, wanted: &str) -> Result<()> {
+    eventually_within(TWO_CHECKS, &format!("readyz says {wanted:?}"), async || {
+        Ok(lease_readiness(world).await?.contains(wanted).then_some(()))
     })
     .await
 }
@@ -64,7 +65,7 @@ async fn predecessor_renews(world: &World, pod: &str) -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_feature_does_nothing_until_a_strangers_lease_has_run_out() -> Result<()> {
+async fn the_feature_waits_until_the_predecessors_lease_expires() -> Result<()> {
     let outside = Outside::start().await?;
     let world = outside.world().start().await?;
     until_leading(world.operator()).await?;
@@ -79,18 +80,18 @@ async fn the_feature_does_nothing_until_a_strangers_lease_has_run_out() -> Resul
     let mark = world.mark();
     team.apply(FERRY).await?;
 
-    // Two looks, a renewal between them: each time it is a stranger's, and readiness names him.
+    // Two checks with a renewal between them: readiness names the holder each time.
     let home = world.operator_namespace().to_owned();
-    until_standing(&world, &format!("{home}/old held by predecessor-1")).await?;
+    until_readiness(&world, &format!("{home}/old held by predecessor-1")).await?;
     predecessor_renews(&world, "predecessor-2").await?;
-    until_standing(&world, &format!("{home}/old held by predecessor-2")).await?;
-    assert!(standing(&world).await?.starts_with("[-]probe"));
+    until_readiness(&world, &format!("{home}/old held by predecessor-2")).await?;
+    assert!(lease_readiness(&world).await?.starts_with("[-]probe"));
     assert_eq!(writes(&world, mark).await?, Vec::<String>::new());
     assert_eq!(outside.calls("Get")?.len(), 0);
     assert_eq!(probes(&team).get("ferry").await?.status, None);
 
-    // No renewal any more.
-    let team = team.within(TWO_LOOKS);
+    // The predecessor renews no more.
+    let team = team.within(TWO_CHECKS);
     team.until::<Probe>("ferry", is("Ready", "Succeeded"))
         .await?;
     assert!(
@@ -98,12 +99,12 @@ async fn the_feature_does_nothing_until_a_strangers_lease_has_run_out() -> Resul
             .await?
             .starts_with(&format!("pontoon/{home}/"))
     );
-    until_standing(&world, "[+]probe predecessor's lease").await?;
+    until_readiness(&world, "[+]probe predecessor's lease").await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_fellows_hold_on_the_predecessors_lease_is_taken_at_once() -> Result<()> {
+async fn the_predecessors_lease_is_taken_at_once_from_a_replica() -> Result<()> {
     let outside = Outside::start().await?;
     let plan = outside.world().arg(FLAG);
     let plan = plan
@@ -122,7 +123,7 @@ async fn a_fellows_hold_on_the_predecessors_lease_is_taken_at_once() -> Result<(
     let other = world.replica("other").await?;
     world.operator().kill();
     until_leading(&other).await?;
-    // From a stranger it would have taken a minute.
+    // From the predecessor it would have taken a minute.
     let team = team.within(Duration::from_secs(40));
     team.apply(&FERRY.replace("anchor", "buoy")).await?;
     team.until::<Probe>("ferry", is("Ready", "Succeeded"))

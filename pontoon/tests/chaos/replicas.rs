@@ -1,4 +1,4 @@
-//! Two replicas: one acts, and when it dies, leaves or stalls, the other goes on from there.
+//! Two replicas: one acts, and when it dies, ends or stalls, the other continues.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -15,20 +15,20 @@ use kube::api::{Api, ListParams, ObjectMeta, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 use testkit::{Entry, Operator, OperatorOptions, Result, World, WorldPlan, eventually_within};
 
-/// Leases that run out within a test's patience, and are renewed on a busy machine.
+/// Leases that expire within a test, and are renewed in time on a busy machine.
 const SHORT_LEASE: [&str; 3] = [
     "--lease-duration=5s",
     "--lease-renew-deadline=3s",
     "--lease-retry-period=500ms",
 ];
-/// Leases that never run out within a test.
+/// Leases that do not expire within a test.
 const LONG_LEASE: [&str; 3] = [
     "--lease-duration=600s",
     "--lease-renew-deadline=500s",
     "--lease-retry-period=500ms",
 ];
 
-/// Between two edits, so that they leave room for the replicas.
+/// The pause between two edits, so that the replicas can keep up.
 const PAUSE: Duration = Duration::from_millis(20);
 
 fn plan(outside: &Outside, lease: [&str; 3]) -> WorldPlan {
@@ -36,7 +36,7 @@ fn plan(outside: &Outside, lease: [&str; 3]) -> WorldPlan {
 }
 
 #[tokio::test]
-async fn when_the_leader_is_killed_the_other_goes_on_and_writes_nothing_unneeded() -> Result<()> {
+async fn after_the_leaders_death_the_other_writes_only_what_is_needed() -> Result<()> {
     let outside = Outside::start().await?;
     let world = plan(&outside, SHORT_LEASE).start().await?;
     let other = world.replica("other").await?;
@@ -65,7 +65,7 @@ async fn when_the_leader_is_killed_the_other_goes_on_and_writes_nothing_unneeded
 }
 
 #[tokio::test]
-async fn a_leader_told_to_stop_gives_its_lease_to_the_other() -> Result<()> {
+async fn a_leader_that_ends_releases_its_lease_to_the_other() -> Result<()> {
     let outside = Outside::start().await?;
     let world = plan(&outside, LONG_LEASE).start().await?;
     until_leading(world.operator()).await?;
@@ -86,8 +86,8 @@ async fn a_leader_told_to_stop_gives_its_lease_to_the_other() -> Result<()> {
     Ok(())
 }
 
-/// A kubeconfig for a ServiceAccount of its own that may do what the operator's may, so that the
-/// audit log tells the replicas apart.
+/// A kubeconfig for another ServiceAccount with the operator's permissions, so that the audit log
+/// distinguishes the replicas.
 async fn second_account(world: &World) -> Result<PathBuf> {
     let (plane, home) = (world.control_plane(), world.operator_namespace());
     let name = "second";
@@ -125,8 +125,8 @@ async fn second_account(world: &World) -> Result<PathBuf> {
     Ok(kubeconfig)
 }
 
-/// One more replica, with an account and an outside of its own. Once it leads, it keeps its lease on
-/// a busy machine, too: a thawed leader would rightly lead again.
+/// One more replica, with its own account and external service. Once it leads, its lease is long
+/// enough for a busy machine: otherwise a thawed leader could lead again.
 async fn second(world: &World, kubeconfig: PathBuf, outside: &Outside) -> Result<Operator> {
     let args = LONG_LEASE.map(str::to_owned).into_iter();
     let options = OperatorOptions {
@@ -139,7 +139,7 @@ async fn second(world: &World, kubeconfig: PathBuf, outside: &Outside) -> Result
     Operator::start("second", world.control_plane().scratch(), options).await
 }
 
-/// Gives each Probe a new text and a new value, again and again; `edits` counts.
+/// Repeatedly gives each Probe a new text and a new value; `edits` counts.
 async fn edit_without_end(
     api: &Api<Probe>,
     names: &[String],
@@ -165,14 +165,14 @@ async fn more(edits: &Cell<u64>, count: u64) -> Result<()> {
     .await
 }
 
-/// The writes outside that this replica sent: the outside is its alone.
+/// The external writes of this replica, which has its own external service.
 fn written_outside(outside: &Outside) -> Result<usize> {
     Ok(outside.calls("Put")?.len() + outside.calls("Delete")?.len())
 }
 
 #[tokio::test]
-async fn a_leader_that_was_frozen_writes_nothing_after_its_successor_has_begun() -> Result<()> {
-    // Each replica has an outside of its own, so that its log tells who wrote.
+async fn a_frozen_leader_writes_nothing_after_its_successor_began() -> Result<()> {
+    // Each replica has its own external service, so that the log shows which replica wrote.
     let (stalled, fresh) = (Outside::start().await?, Outside::start().await?);
     let world = plan(&stalled, SHORT_LEASE).start().await?;
     until_leading(world.operator()).await?;
@@ -201,8 +201,8 @@ async fn a_leader_that_was_frozen_writes_nothing_after_its_successor_has_begun()
         let before = written_outside(&stalled)?;
         world.operator().thaw()?;
         eventually_within(PATIENCE, "the thawed leader stands by", async || {
-            let told = world.operator().probe("/readyz?verbose").await;
-            Ok(told
+            let answer = world.operator().probe("/readyz?verbose").await;
+            Ok(answer
                 .is_ok_and(|(_, text)| text.contains("lease standby"))
                 .then_some(()))
         })

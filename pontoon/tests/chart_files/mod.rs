@@ -1,4 +1,4 @@
-//! The chart in a folder of its own, the real Helm, and what Helm makes of it.
+//! The chart in a separate folder, the real Helm, and the rendered objects.
 
 pub(crate) mod rendered;
 pub(crate) mod schemas;
@@ -20,7 +20,7 @@ use tokio::process::Command;
 
 /// Longer than any of these commands takes on a busy machine.
 const DEADLINE: Duration = Duration::from_secs(120);
-/// Where stories install the release `pontoon`.
+/// The namespace in which stories install the release `pontoon`.
 pub(crate) const NAMESPACE: &str = "pontoon-system";
 
 /// A copy of the chart, which a story may change.
@@ -29,14 +29,14 @@ pub(crate) struct Chart {
 }
 
 impl Chart {
-    /// As it is released.
+    /// The released chart.
     pub(crate) fn released() -> Result<Self> {
         let scratch = Scratch::new("chart")?;
         copy(&source(), &scratch.path().join("pontoon"))?;
         Ok(Self { scratch })
     }
 
-    /// With the test feature in it, as the operator under test prints it.
+    /// The chart with the test feature, as the operator under test prints it.
     pub(crate) async fn with_probe() -> Result<Self> {
         let chart = Self::released()?;
         let folder = chart.folder().join("generated/probe");
@@ -56,7 +56,7 @@ impl Chart {
         &self.scratch
     }
 
-    /// The features it knows.
+    /// The features of the chart.
     pub(crate) fn features(&self) -> Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in fs::read_dir(self.folder().join("generated"))? {
@@ -68,7 +68,7 @@ impl Chart {
         Ok(names)
     }
 
-    /// What `helm template` says to these flags; an error is what it prints then.
+    /// The output of `helm template` with these flags, or its error output.
     pub(crate) async fn render(&self, flags: &[&str]) -> Result<Result<String, String>> {
         let folder = self.folder();
         let release = ["template", "pontoon", path(&folder), "-n", NAMESPACE];
@@ -80,12 +80,12 @@ impl Chart {
         })
     }
 
-    /// What it renders to.
+    /// The rendered manifest.
     pub(crate) async fn rendered(&self, flags: &[&str]) -> Result<String> {
         Ok(self.render(flags).await?.map_err(Error::other)?)
     }
 
-    /// What Helm prints for the user who installs it.
+    /// The notes that Helm prints after an installation.
     pub(crate) async fn notes(&self, flags: &[&str]) -> Result<String> {
         let folder = self.folder();
         let install = ["install", "pontoon", path(&folder), "-n", NAMESPACE];
@@ -107,7 +107,7 @@ impl Chart {
     async fn helm(&self, args: &[&str], kubeconfig: Option<&Path>) -> Result<Output> {
         let mut helm = Command::new(tools::find(Tool::Helm)?);
         helm.args(args);
-        // What the user has set for their own Helm must not reach the test.
+        // The user's own Helm settings must not affect the test.
         for home in ["HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"] {
             helm.env(home, self.scratch.path().join("helm"));
         }
@@ -116,7 +116,7 @@ impl Chart {
     }
 }
 
-/// A cluster of one story's own: CRDs belong to all of it.
+/// A cluster for one story, because CRDs are cluster-wide.
 pub(crate) struct Cluster {
     pub(crate) plane: ControlPlane,
 }
@@ -128,7 +128,7 @@ impl Cluster {
         Ok(Self { plane })
     }
 
-    /// Runs `helm <verb> pontoon` with the chart, and wants it to succeed.
+    /// Runs `helm <verb> pontoon` with the chart; it must succeed.
     pub(crate) async fn helm(&self, verb: &str, chart: &Chart, flags: &[&str]) -> Result<String> {
         expect(self.try_helm(verb, chart, flags).await?)
     }
@@ -148,7 +148,7 @@ impl Cluster {
         chart.helm(&[what, flags].concat(), Some(&kubeconfig)).await
     }
 
-    /// Runs kubectl, and wants it to succeed.
+    /// Runs kubectl; it must succeed.
     pub(crate) async fn kubectl(&self, args: &[&str]) -> Result<String> {
         let mut kubectl = Command::new(tools::find(Tool::Kubectl)?);
         kubectl
@@ -157,14 +157,14 @@ impl Cluster {
         expect(run(kubectl).await?)
     }
 
-    /// The same for `args` and a file that holds `manifest`.
+    /// The same with `args` and a file that contains `manifest`.
     pub(crate) async fn kubectl_file(&self, args: &[&str], manifest: &str) -> Result<String> {
         let file = self.plane.scratch().write("manifest.yaml", manifest)?;
         self.kubectl(&[args, &["-f", path(&file)]].concat()).await
     }
 }
 
-/// Runs the operator under test with `args`, away from any cluster.
+/// Runs the operator under test with `args`, without a cluster.
 pub(crate) async fn operator(args: &[&str]) -> Result<Output> {
     let mut operator = Command::new(binary(None)?);
     operator.args(args).env("KUBECONFIG", "/nowhere");

@@ -1,4 +1,4 @@
-//! What Helm rendered, as values.
+//! The rendered objects, as values.
 
 use serde_json::Value;
 use testkit::{Result, manifests};
@@ -8,7 +8,7 @@ use super::{Chart, path};
 /// Every switch on, every list and map filled.
 const EVERYTHING: &str = include_str!("everything.yaml");
 
-/// What the chart renders to with every value set.
+/// The rendered manifest with every value set.
 pub(crate) async fn everything(chart: &Chart) -> Result<String> {
     let values = chart.scratch().write("values.yaml", EVERYTHING)?;
     chart.rendered(&["-f", path(&values)]).await

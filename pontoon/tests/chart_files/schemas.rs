@@ -1,5 +1,5 @@
-//! kubeconform with the schemas of the API server itself: nothing is downloaded, and a field that
-//! the server does not know is an error.
+//! kubeconform with the schemas of the API server itself: nothing is downloaded, and an unknown field
+//! is an error.
 
 use std::collections::BTreeMap;
 
@@ -13,10 +13,10 @@ use tokio::process::Command;
 
 use super::{path, run, text};
 
-/// Kinds of the Prometheus operator, which the API server has no schemas of.
+/// Kinds of the Prometheus operator, for which the API server has no schemas.
 const FOREIGN: [&str; 2] = ["PrometheusRule", "ServiceMonitor"];
 
-/// Wants every object in `manifest` to fit its schema, and none to be skipped but foreign kinds.
+/// Every object in `manifest` must match its schema, and only foreign kinds may be skipped.
 pub(crate) async fn expect_valid(manifest: &str) -> Result<()> {
     let scratch = Scratch::new("schemas")?;
     let definitions = definitions().await?;
@@ -34,7 +34,7 @@ pub(crate) async fn expect_valid(manifest: &str) -> Result<()> {
         let gvk = json!([{ "group": group, "kind": types.kind, "version": version }]);
         let schema = standalone(&definitions, &gvk);
         let schema = schema.unwrap_or_else(|| panic!("the API server has no schema of {types:?}"));
-        // kubeconform takes the version for the name of the core group.
+        // For the core group kubeconform uses the version as the name of the group.
         let group = if group.is_empty() { version } else { group };
         let file = format!("{}-{group}-{version}.json", types.kind.to_lowercase());
         scratch.write(&file, schema.to_string())?;
@@ -72,7 +72,7 @@ async fn definitions() -> Result<BTreeMap<String, Value>> {
     let mut definitions: BTreeMap<String, Value> =
         serde_json::from_value(document["definitions"].take())?;
     definitions.values_mut().for_each(strict);
-    // It is declared as text, but the server takes plain numbers, too.
+    // It is declared as text, but the server accepts numbers, too.
     definitions.insert(
         "io.k8s.apimachinery.pkg.api.resource.Quantity".into(),
         json!({ "type": ["string", "number"] }),
@@ -80,7 +80,7 @@ async fn definitions() -> Result<BTreeMap<String, Value>> {
     Ok(definitions)
 }
 
-/// Refuses unknown fields, and says of `int-or-string` what it means.
+/// Refuses unknown fields, and defines `int-or-string`.
 fn strict(schema: &mut Value) {
     if schema.get("properties").is_some() {
         schema["additionalProperties"] = json!(false);

@@ -1,4 +1,4 @@
-//! The command line as people use it, wrong input included.
+//! The command line as users call it, including wrong input.
 
 use std::process::{Command, Output};
 use std::time::Duration;
@@ -33,11 +33,11 @@ fn an_unknown_feature_is_refused_with_the_valid_names() -> Result<()> {
         vec!["rbac", "--feature", "nope"],
     ] {
         let output = pontoon(&verb)?;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{verb:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{verb:?}: {stderr}");
         assert!(
-            said.contains("\"nope\"") && said.contains("probe"),
-            "{said}"
+            stderr.contains("\"nope\"") && stderr.contains("probe"),
+            "{stderr}"
         );
     }
     Ok(())
@@ -64,9 +64,9 @@ fn a_wrong_value_is_refused_with_what_to_write() -> Result<()> {
         (vec!["dance"], "dance"),
     ] {
         let output = pontoon(&args)?;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(hint), "{args:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{args:?}: {stderr}");
+        assert!(stderr.contains(hint), "{args:?}: {stderr}");
     }
     Ok(())
 }
@@ -84,11 +84,11 @@ fn without_a_cluster_run_says_what_to_set() -> Result<()> {
 }
 
 #[test]
-fn a_predecessors_flags_are_taken_and_those_without_effect_named() -> Result<()> {
+fn a_predecessors_flags_are_accepted_and_ineffective_ones_named() -> Result<()> {
     let help = text(&pontoon(&["run", "--help"])?.stdout);
     assert!(!help.contains("zap") && !help.contains("webhook"), "{help}");
 
-    // Logs start before the cluster is looked for, and here there is none.
+    // Logs start before the connection to the cluster, and here there is none.
     let output = pontoon(&[
         "run",
         "--features=probe",
@@ -97,9 +97,9 @@ fn a_predecessors_flags_are_taken_and_those_without_effect_named() -> Result<()>
         "--managed-markers=false",
         "--zap-time-encoding=epoch",
     ])?;
-    let said = text(&output.stderr);
-    assert!(said.contains("set KUBECONFIG"), "{said}");
-    let lines = said.lines().filter(|line| line.starts_with('{'));
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("set KUBECONFIG"), "{stderr}");
+    let lines = stderr.lines().filter(|line| line.starts_with('{'));
     let lines: Vec<serde_json::Value> = lines
         .map(serde_json::from_str)
         .collect::<std::result::Result<_, _>>()?;
@@ -111,19 +111,19 @@ fn a_predecessors_flags_are_taken_and_those_without_effect_named() -> Result<()>
             Some("--managed-markers"),
             Some("--webhook-cert-path")
         ],
-        "{said}"
+        "{stderr}"
     );
-    assert!(lines.iter().all(|line| line["ts"].is_f64()), "{said}");
+    assert!(lines.iter().all(|line| line["ts"].is_f64()), "{stderr}");
 
     let output = pontoon(&["run", "--features=probe", "--zap-devel", "--enable-http2"])?;
-    let said = text(&output.stderr);
-    assert!(said.contains("--enable-http2"), "{said}");
-    assert!(!said.starts_with('{'), "text for people: {said}");
+    let stderr = text(&output.stderr);
+    assert!(stderr.contains("--enable-http2"), "{stderr}");
+    assert!(!stderr.starts_with('{'), "text for people: {stderr}");
     Ok(())
 }
 
 #[test]
-fn a_flag_comes_before_our_variable_and_that_before_the_predecessors() -> Result<()> {
+fn flags_override_our_variables_and_those_the_predecessors() -> Result<()> {
     let (ours, theirs) = ("PONTOON_CLUSTER_NAME", "CLUSTER_NAME");
     let flag = "--cluster-name=flag";
     for (variables, flags, hint) in [
@@ -143,7 +143,7 @@ fn a_flag_comes_before_our_variable_and_that_before_the_predecessors() -> Result
             vec![flag],
             "set KUBECONFIG",
         ),
-        // Nobody's business while the feature does not run.
+        // Not checked while the feature does not run.
         (
             vec![(theirs, "a.b")],
             vec!["--features=probe"],
@@ -152,9 +152,9 @@ fn a_flag_comes_before_our_variable_and_that_before_the_predecessors() -> Result
     ] {
         let args: Vec<_> = ["run"].into_iter().chain(flags).collect();
         let output = pontoon_with(&variables, &args)?;
-        let said = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{variables:?}: {said}");
-        assert!(said.contains(hint), "{variables:?} {args:?}: {said}");
+        let stderr = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{variables:?}: {stderr}");
+        assert!(stderr.contains(hint), "{variables:?} {args:?}: {stderr}");
     }
     Ok(())
 }
@@ -172,7 +172,7 @@ fn doctor_without_a_cluster_says_so() -> Result<()> {
 }
 
 #[test]
-fn every_verb_prints_in_every_form() -> Result<()> {
+fn every_command_prints_in_every_format() -> Result<()> {
     for verb in ["crds", "rbac", "version"] {
         for form in ["table", "json", "yaml", "name"] {
             let output = pontoon(&[verb, "-o", form])?;
@@ -190,7 +190,7 @@ fn every_verb_prints_in_every_form() -> Result<()> {
 }
 
 #[tokio::test]
-async fn doctor_names_what_is_missing_and_is_content_when_all_is_there() -> Result<()> {
+async fn doctor_names_what_is_missing_and_succeeds_without_findings() -> Result<()> {
     let world = probe_world().start().await?;
     let doctor = |kubeconfig: std::path::PathBuf| -> Result<Output> {
         let mut command = Command::new(testkit::binary(None)?);
@@ -236,7 +236,7 @@ async fn doctor_names_what_is_missing_and_is_content_when_all_is_there() -> Resu
 }
 
 #[tokio::test]
-async fn secure_metrics_are_for_those_the_cluster_lets_read_them() -> Result<()> {
+async fn secure_metrics_need_a_permission_in_the_cluster() -> Result<()> {
     let port = testkit::port::Port::free()?;
     let world = probe_world().start().await?;
     let address = port.address();

@@ -16,7 +16,7 @@ mod watch;
 /// How many stories use one world at once.
 const STORIES_A_WORLD: usize = 8;
 
-/// Each file has worlds of its own.
+/// Each file has its own worlds.
 const fn group(file: &'static str) -> &'static str {
     file
 }

@@ -26,7 +26,7 @@ async fn a_probe_becomes_ready_and_then_nothing_is_written() -> Result<()> {
     assert_eq!(child.data.unwrap()["text"], "good morning");
     crate::probe_objects::event(&team, "hello", "Succeeded").await?;
 
-    // Three resyncs (time runs 60-fold): reads only.
+    // Three resyncs (time runs 60 times as fast): only reads.
     let mark = world.mark();
     finished_passes(&world, 3).await?;
     assert_eq!(world.writes_since(mark).await?, vec![]);
@@ -34,7 +34,7 @@ async fn a_probe_becomes_ready_and_then_nothing_is_written() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_child_that_is_edited_or_deleted_comes_back() -> Result<()> {
+async fn an_edited_or_deleted_child_is_restored() -> Result<()> {
     let (_world, team) = start_world(probe_world()).await?;
     team.apply(&probe("hello", "text: good morning")).await?;
     team.until::<Probe>("hello", is("Ready", "Succeeded"))
@@ -64,9 +64,9 @@ async fn a_child_that_is_edited_or_deleted_comes_back() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_malformed_object_is_named_in_an_event_and_the_others_go_on() -> Result<()> {
+async fn a_malformed_object_gets_an_event_and_others_continue() -> Result<()> {
     let (_world, team) = start_world(World::new().feature("probe")).await?;
-    // A schema as lax as an older version's may be.
+    // A permissive schema, as in an older version.
     let lax = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": true,
         "subresources": {"status": {}},
         "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-preserve-unknown-fields": true}}}]}});
@@ -79,7 +79,7 @@ async fn a_malformed_object_is_named_in_an_event_and_the_others_go_on() -> Resul
     .await?;
 
     let bad = probe("bad", "text: {not: a text}");
-    eventually("the lax schema is in force", async || {
+    eventually("the permissive schema is active", async || {
         Ok(team.apply(&bad).await.ok())
     })
     .await?;
@@ -88,13 +88,13 @@ async fn a_malformed_object_is_named_in_an_event_and_the_others_go_on() -> Resul
         team.until::<Probe>(&format!("p{n}"), is("Ready", "Succeeded"))
             .await?;
     }
-    let told = crate::probe_objects::event(&team, "bad", "Malformed").await?;
-    assert!(told.note.unwrap().contains("correct the object"));
+    let event = crate::probe_objects::event(&team, "bad", "Malformed").await?;
+    assert!(event.note.unwrap().contains("correct the object"));
     Ok(())
 }
 
 #[tokio::test]
-async fn a_panic_is_counted_backs_off_and_leaves_the_others_alone() -> Result<()> {
+async fn a_panic_is_counted_backs_off_and_does_not_affect_others() -> Result<()> {
     let (world, team) = start_world(probe_world().time(4)).await?;
     team.apply(&probe("wild", "{text: x, behaviour: Panic}"))
         .await?;
@@ -114,7 +114,7 @@ async fn a_panic_is_counted_backs_off_and_leaves_the_others_alone() -> Result<()
     })
     .await?;
 
-    // 1, 2, 4, 8 seconds by the operator's clock, a tenth less at most.
+    // 1, 2, 4, 8 seconds by the operator's clock, at most a tenth less.
     let times = eventually("five panics in the log", async || {
         let times = crate::probe_objects::log_times(&world, "pass panicked");
         Ok((times.len() >= 5).then_some(times))
@@ -125,7 +125,7 @@ async fn a_panic_is_counted_backs_off_and_leaves_the_others_alone() -> Result<()
         .map(|pair| pair[1].saturating_sub(pair[0]).as_secs_f64())
         .collect();
     for (gap, due) in gaps.iter().zip([1.0, 2.0, 4.0, 8.0]) {
-        // The log tells real time, of which the operator has four-fold.
+        // The log has real time; the operator's clock runs four times as fast.
         assert!(4.0 * gap >= 0.9 * due, "tried too early: {gaps:?}");
     }
     assert!(world.operator().log().contains("\"name\":\"wild\""));
@@ -133,7 +133,7 @@ async fn a_panic_is_counted_backs_off_and_leaves_the_others_alone() -> Result<()
 }
 
 #[tokio::test]
-async fn a_thousand_edits_of_one_object_are_a_handful_of_passes() -> Result<()> {
+async fn a_thousand_edits_of_one_object_make_a_handful_of_passes() -> Result<()> {
     let (world, team) = start_world(probe_world()).await?;
     team.apply(&probe("busy", "text: start")).await?;
     team.until::<Probe>("busy", is("Ready", "Succeeded"))
@@ -174,8 +174,7 @@ async fn a_thousand_edits_of_one_object_are_a_handful_of_passes() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_secret_in_an_error_from_outside_reaches_neither_status_nor_events_nor_logs() -> Result<()>
-{
+async fn a_secret_in_an_external_error_is_redacted_everywhere() -> Result<()> {
     let outside = Outside::start().await?;
     let (world, team) = start_world(outside.world().arg("--log-level=debug")).await?;
     let denied = json!({"error": {"status": 403, "code": "AccessDenied", "message": "hunter2-hunter2 is not welcome"}});
@@ -190,8 +189,8 @@ async fn a_secret_in_an_error_from_outside_reaches_neither_status_nor_events_nor
     let failed = team.until::<Probe>("sealed", is("Ready", "Failed")).await?;
     let status = serde_json::to_string(&failed.status)?;
     assert!(status.contains("*** is not welcome"), "{status}");
-    let told = crate::probe_objects::event(&team, "sealed", "Failed").await?;
-    assert!(told.note.unwrap().contains("*** is not welcome"));
+    let event = crate::probe_objects::event(&team, "sealed", "Failed").await?;
+    assert!(event.note.unwrap().contains("*** is not welcome"));
     team.until::<Probe>("sealed", is("Ready", "Succeeded"))
         .await?;
     assert!(
@@ -227,7 +226,7 @@ async fn a_missing_secret_is_waited_for_and_named() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_paused_object_says_so_and_nothing_is_done_for_it() -> Result<()> {
+async fn a_paused_object_has_a_condition_and_no_effects() -> Result<()> {
     let outside = Outside::start().await?;
     let (_world, team) = start_world(outside.world()).await?;
     team.apply(&probe("still", "{text: one, outside: {value: one}}"))
@@ -261,7 +260,7 @@ async fn a_paused_object_says_so_and_nothing_is_done_for_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn reconcile_now_runs_one_pass_past_back_off_and_goes_when_it_succeeds() -> Result<()> {
+async fn reconcile_now_skips_back_off_and_is_removed_on_success() -> Result<()> {
     let outside = Outside::start().await?;
     let (world, team) = start_world(outside.world()).await?;
     let broken = json!({"error": {"status": 500, "code": "Internal", "message": "no"}});
@@ -308,10 +307,10 @@ spec:
 ";
 
 #[tokio::test]
-async fn a_controller_over_a_kind_known_only_at_run_time_comes_and_goes() -> Result<()> {
+async fn a_controller_for_a_dynamic_kind_starts_and_ends() -> Result<()> {
     let (world, team) = start_world(World::new().feature("probe")).await?;
     let cluster = world.cluster();
-    // The Lookout is there before its kind is.
+    // The Lookout exists before its kind does.
     cluster
         .apply(
             "{apiVersion: probe.pontoon.io/v1alpha1, kind: Lookout, metadata: {name: crow},
@@ -330,7 +329,7 @@ async fn a_controller_over_a_kind_known_only_at_run_time_comes_and_goes() -> Res
     team.until::<ConfigMap>("seen-whale", |map: &ConfigMap| map.data.is_some())
         .await?;
 
-    // With the Lookout its controller ends: what comes now is not seen.
+    // The controller ends with the Lookout: later objects are not processed.
     cluster.delete::<Lookout>("crow").await?;
     cluster.gone::<Lookout>("crow").await?;
     let ended = async || {
@@ -350,16 +349,16 @@ async fn a_controller_over_a_kind_known_only_at_run_time_comes_and_goes() -> Res
 }
 
 #[tokio::test]
-async fn one_reconcile_id_stands_in_log_status_and_event() -> Result<()> {
+async fn log_status_and_event_have_the_same_reconcile_id() -> Result<()> {
     let (world, team) = start_world(probe_world().arg("--log-level=debug")).await?;
     team.apply(&probe("hello", "text: x")).await?;
     let ready = team
         .until::<Probe>("hello", is("Ready", "Succeeded"))
         .await?;
     let id = ready.status.unwrap().last_reconcile_id.unwrap();
-    let told = crate::probe_objects::event(&team, "hello", "Succeeded").await?;
+    let event = crate::probe_objects::event(&team, "hello", "Succeeded").await?;
     let in_event = Event::meta(&Event {
-        metadata: told.metadata,
+        metadata: event.metadata,
         ..Event::default()
     })
     .annotations
@@ -372,7 +371,7 @@ async fn one_reconcile_id_stands_in_log_status_and_event() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sweep_wakes_those_whose_thing_outside_is_gone() -> Result<()> {
+async fn a_sweep_wakes_objects_whose_external_thing_is_gone() -> Result<()> {
     let outside = Outside::start().await?;
     let (_world, team) = start_world(outside.world().arg("--probe-sweep=1")).await?;
     team.apply(&probe("kept", "{text: x, outside: {value: v}}"))

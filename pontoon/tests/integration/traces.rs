@@ -1,4 +1,4 @@
-//! Traces as a collector receives them.
+//! Traces, as received by a collector.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use crate::probe_objects::probe;
 use api::probe::Probe;
 use testkit::{Result, is};
 
-/// Takes one request after another and hands on their bodies.
+/// Accepts requests one after another and passes on their bodies.
 fn collector() -> Result<(String, mpsc::Receiver<Vec<u8>>)> {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let url = format!("http://{}", listener.local_addr()?);
@@ -50,8 +50,8 @@ async fn each_pass_is_a_span_that_names_its_object() -> Result<()> {
         .flatten()
         .collect();
     let text = String::from_utf8_lossy(&sent);
-    for word in ["/v1/traces", "pontoon", "pass", "traced", "reconcileID"] {
-        assert!(text.contains(word), "no {word} in {} bytes", sent.len());
+    for part in ["/v1/traces", "pontoon", "pass", "traced", "reconcileID"] {
+        assert!(text.contains(part), "no {part} in {} bytes", sent.len());
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! `pontoon vault …` as people use it, beside a running operator.
+//! `pontoon vault …` as users call it, beside a running operator.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
@@ -16,7 +16,7 @@ const WORLD: Plan = Plan {
     args: &["--vault-deletion-deadline=never"],
 };
 
-/// A verb with the administrator's kubeconfig.
+/// A command with the administrator's kubeconfig.
 fn verb(site: &Site, args: &[&str]) -> Result<Command> {
     let home = format!("--operator-namespace={}", site.world.operator_namespace());
     let mut command = Command::new(testkit::binary(None)?);
@@ -30,8 +30,8 @@ fn verb(site: &Site, args: &[&str]) -> Result<Command> {
     Ok(command)
 }
 
-/// Runs a verb with the administrator's kubeconfig.
-fn ask(site: &Site, args: &[&str]) -> Result<Output> {
+/// Runs a command with the administrator's kubeconfig.
+fn run_verb(site: &Site, args: &[&str]) -> Result<Output> {
     Ok(verb(site, args)?.output()?)
 }
 
@@ -39,18 +39,18 @@ fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-fn said(output: &Output) -> String {
+fn all_output(output: &Output) -> String {
     format!("{}{}", out(output), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Checks the exit code; answers both outputs.
+/// Checks the exit code; returns stdout and stderr.
 fn ends(output: &Output, code: i32) -> String {
-    let said = said(output);
-    assert_eq!(output.status.code(), Some(code), "{said}");
-    said
+    let all_output = all_output(output);
+    assert_eq!(output.status.code(), Some(code), "{all_output}");
+    all_output
 }
 
-/// The result of a verb in full.
+/// The full result of a command, from its JSON.
 fn found(output: &Output) -> Result<Vec<Value>> {
     Ok(serde_json::from_slice(&output.stdout)?)
 }
@@ -70,7 +70,7 @@ fn status_shows_what_is_not_ready() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         app(&crew).await?;
-        let calm = ask(site, &["status", &crew.connection, "-o", "json"])?;
+        let calm = run_verb(site, &["status", &crew.connection, "-o", "json"])?;
         ends(&calm, 0);
         let names: Vec<_> = found(&calm)?
             .iter()
@@ -83,9 +83,9 @@ fn status_shows_what_is_not_ready() -> Result<()> {
         crew.declare::<VaultRole>("lost", other).await?;
         crew.until::<VaultRole>("lost", is("Ready", "PolicyNotInVault"))
             .await?;
-        let output = ask(site, &["status", &crew.connection])?;
+        let output = run_verb(site, &["status", &crew.connection])?;
         assert!(ends(&output, 1).contains("PolicyNotInVault"));
-        let all = ask(site, &["status", "-o", "json"])?;
+        let all = run_verb(site, &["status", "-o", "json"])?;
         let ours = found(&all)?;
         let ours = ours
             .iter()
@@ -95,7 +95,7 @@ fn status_shows_what_is_not_ready() -> Result<()> {
             Some((&json!(3), &json!(2)))
         );
         assert!(
-            ends(&ask(site, &["status", "nobody"])?, 2)
+            ends(&run_verb(site, &["status", "nobody"])?, 2)
                 .contains("there is no VaultConnection nobody")
         );
         Ok(())
@@ -103,7 +103,7 @@ fn status_shows_what_is_not_ready() -> Result<()> {
 }
 
 #[test]
-fn a_watch_prints_what_goes_through_a_connection() -> Result<()> {
+fn a_watch_prints_changes_of_objects_of_a_connection() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         app(&crew).await?;
@@ -131,9 +131,9 @@ fn a_plan_covers_one_namespace_or_all() -> Result<()> {
         let crew = site.crew().await?;
         app(&crew).await?;
         // The kubeconfig's namespace is another, and has no objects.
-        let other = ends(&ask(site, &["plan"])?, 0);
+        let other = ends(&run_verb(site, &["plan"])?, 0);
         assert!(other.contains("-A shows all"), "{other}");
-        let both = ends(&ask(site, &["plan", "-A", "-n", crew.name()])?, 2);
+        let both = ends(&run_verb(site, &["plan", "-A", "-n", crew.name()])?, 2);
         assert!(both.contains("cannot be used with"), "{both}");
         Ok(())
     })
@@ -145,34 +145,34 @@ fn a_plan_is_empty_until_something_differs_and_writes_nothing() -> Result<()> {
         let crew = site.crew().await?;
         app(&crew).await?;
         let team = crew.name();
-        assert!(ends(&ask(site, &["plan", "-n", team])?, 0).contains("0 steps for 2 objects"));
+        assert!(ends(&run_verb(site, &["plan", "-n", team])?, 0).contains("0 steps for 2 objects"));
 
-        // Somebody edits it in Vault.
+        // A user edits it in Vault.
         let name = crew.vault_name("app");
         site.write_policy(&name, r#"path "secret/*" { capabilities = ["sudo"] }"#)
             .await?;
         let writes = crew.writes();
-        let plan = ask(site, &["plan", "vp/app", "-n", team, "-o", "json"])?;
+        let plan = run_verb(site, &["plan", "vp/app", "-n", team, "-o", "json"])?;
         ends(&plan, 1);
         let line = &found(&plan)?[0];
         assert_eq!(
             (&line["step"], &line["why"]),
             (&json!("report"), &json!("drift"))
         );
-        let diff = ends(&ask(site, &["diff", "-n", team])?, 1);
+        let diff = ends(&run_verb(site, &["diff", "-n", team])?, 1);
         assert!(diff.contains("sudo") && diff.contains(&name), "{diff}");
-        assert!(!out(&ask(site, &["diff", "vr/r", "-n", team])?).contains("VaultRole"));
+        assert!(!out(&run_verb(site, &["diff", "vr/r", "-n", team])?).contains("VaultRole"));
 
-        // What a file says is compared without being applied.
+        // The objects of a file are compared without being applied.
         let wider = json!({"rules": [rule("secret/data/{{namespace}}/*", &["read", "list"])]});
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), crew.manifest::<VaultPolicy>("app", wider))?;
         let path = file.path().to_string_lossy();
-        let plan = ends(&ask(site, &["plan", "-n", team, "-f", &path])?, 1);
+        let plan = ends(&run_verb(site, &["plan", "-n", team, "-f", &path])?, 1);
         assert!(plan.contains("spec edited, outside change lost"), "{plan}");
         assert_eq!(crew.writes(), writes);
 
-        // Every login was ended: nobody else knows of them.
+        // The command has revoked the token of every login.
         let logins = crew.calls(Method::POST, "auth/kubernetes/login");
         let ends = crew.calls(Method::POST, "auth/token/revoke-self");
         assert_eq!(logins, ends + 1, "the operator's own goes on");
@@ -216,34 +216,34 @@ fn wrong_input_is_refused_with_what_to_write() -> Result<()> {
                 "--token-file",
             ),
         ] {
-            let said = ends(&ask(site, &args)?, 2);
-            assert!(said.contains(hint), "{args:?}: {said}");
+            let all_output = ends(&run_verb(site, &args)?, 2);
+            assert!(all_output.contains(hint), "{args:?}: {all_output}");
         }
         Ok(())
     })
 }
 
 #[test]
-fn a_vault_that_cannot_be_reached_is_no_answer() -> Result<()> {
+fn an_unreachable_vault_gives_no_answer() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         app(&crew).await?;
         let broken = tempfile::NamedTempFile::new()?;
         std::fs::write(broken.path(), "hvs.nobodys")?;
         let path = broken.path().to_string_lossy();
-        let said = ends(
-            &ask(
+        let all_output = ends(
+            &run_verb(
                 site,
                 &["plan", "vp/app", "-n", crew.name(), "--token-file", &path],
             )?,
             2,
         );
-        assert!(!said.contains("hvs.nobodys"), "{said}");
+        assert!(!all_output.contains("hvs.nobodys"), "{all_output}");
         Ok(())
     })
 }
 
-/// What `pontoon doctor` says of `what`: its state and finding.
+/// State and finding of `pontoon doctor` about `what`.
 fn examined(site: &Site, what: &str, lease: Option<&str>) -> Result<(String, String)> {
     let mut command = Command::new(testkit::binary(None)?);
     command
@@ -254,7 +254,7 @@ fn examined(site: &Site, what: &str, lease: Option<&str>) -> Result<(String, Str
     let output = command.output()?;
     let all = found(&output)?;
     let one = all.iter().find(|one| one["check"] == what);
-    let one = one.unwrap_or_else(|| panic!("nothing of {what}: {}", said(&output)));
+    let one = one.unwrap_or_else(|| panic!("nothing of {what}: {}", all_output(&output)));
     let text = |field: &str| one[field].as_str().unwrap_or_default().to_owned();
     Ok((text("state"), text("finding")))
 }
@@ -319,28 +319,31 @@ fn adopt_shows_the_difference_asks_and_annotates() -> Result<()> {
         crew.until::<VaultPolicy>("app", is("Ready", "Conflict"))
             .await?;
 
-        // Nobody is there to be asked.
-        let asked = ends(&ask(site, &["adopt", "vp/app", "-n", team])?, 2);
+        // stdin is not a terminal.
+        let refused = ends(&run_verb(site, &["adopt", "vp/app", "-n", team])?, 2);
         assert!(
-            asked.contains("secret/old") && asked.contains("--yes"),
-            "{asked}"
+            refused.contains("secret/old") && refused.contains("--yes"),
+            "{refused}"
         );
         let app = Api::<VaultPolicy>::namespaced(crew.client(), team)
             .get("app")
             .await?;
         assert!(!is_annotated(&app, names::ADOPT));
 
-        ends(&ask(site, &["adopt", "vp/app", "-n", team, "--yes"])?, 0);
+        ends(
+            &run_verb(site, &["adopt", "vp/app", "-n", team, "--yes"])?,
+            0,
+        );
         crew.until::<VaultPolicy>("app", is("Ready", "Succeeded"))
             .await?;
-        let again = ask(site, &["adopt", "vp/app", "-n", team, "--yes"])?;
+        let again = run_verb(site, &["adopt", "vp/app", "-n", team, "--yes"])?;
         assert!(ends(&again, 0).contains("nothing"));
         Ok(())
     })
 }
 
 #[test]
-fn what_is_anothers_is_adopted_only_from_its_owner() -> Result<()> {
+fn a_foreign_policy_is_adopted_only_from_its_owner() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         let (team, shared) = (crew.name(), crew.own("legacy"));
@@ -357,11 +360,14 @@ fn what_is_anothers_is_adopted_only_from_its_owner() -> Result<()> {
             .until::<VaultClusterPolicy>(&name, is("Ready", "Conflict"))
             .await?;
         let object = format!("vcp/{name}");
-        let refused = ends(&ask(site, &["adopt", &object, "-n", team, "--yes"])?, 2);
+        let refused = ends(
+            &run_verb(site, &["adopt", &object, "-n", team, "--yes"])?,
+            2,
+        );
         let owner = "VaultPolicy a/b (auth-mount elsewhere)";
         assert!(refused.contains(owner), "{refused}");
         ends(
-            &ask(site, &["adopt", &object, "--from", owner, "--yes"])?,
+            &run_verb(site, &["adopt", &object, "--from", owner, "--yes"])?,
             0,
         );
         crew.cluster()
@@ -372,7 +378,7 @@ fn what_is_anothers_is_adopted_only_from_its_owner() -> Result<()> {
 }
 
 #[test]
-fn explain_names_the_first_thing_that_keeps_an_account_out() -> Result<()> {
+fn explain_names_the_first_obstacle_of_a_login() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         app(&crew).await?;
@@ -381,7 +387,7 @@ fn explain_names_the_first_thing_that_keeps_an_account_out() -> Result<()> {
         let explain = |role: &str, sa: &str, more: &[&str]| {
             let mut args = vec!["explain", role, "-n", team, "--sa", sa];
             args.extend(more);
-            ask(site, &args)
+            run_verb(site, &args)
         };
         let fine = explain("vr/r", &own, &[])?;
         assert!(ends(&fine, 0).contains(&format!("log in as {}", crew.vault_name("r"))));
@@ -394,19 +400,22 @@ fn explain_names_the_first_thing_that_keeps_an_account_out() -> Result<()> {
         let path = file.path().to_string_lossy().into_owned();
         let jwt = site.jwt(team, "app", None).await?;
         std::fs::write(file.path(), &jwt)?;
-        let said = ends(&explain("vr/r", &own, &["--jwt", &path])?, 0);
+        let all_output = ends(&explain("vr/r", &own, &["--jwt", &path])?, 0);
         assert!(
-            said.contains("the API server knows") && !said.contains(&jwt),
-            "{said}"
+            all_output.contains("the API server knows") && !all_output.contains(&jwt),
+            "{all_output}"
         );
         std::fs::write(file.path(), site.jwt(team, "other", None).await?)?;
         assert!(ends(&explain("vr/r", &own, &["--jwt", &path])?, 1).contains("the token is of"));
 
-        // The policy goes behind everybody's back.
+        // The policy is deleted directly in Vault.
         site.remove(&format!("sys/policies/acl/{}", crew.vault_name("app")))
             .await?;
-        let said = ends(&explain("vr/r", &own, &[])?, 1);
-        assert!(said.contains("It cannot log in: policies"), "{said}");
+        let all_output = ends(&explain("vr/r", &own, &[])?, 1);
+        assert!(
+            all_output.contains("It cannot log in: policies"),
+            "{all_output}"
+        );
         Ok(())
     })
 }
@@ -428,16 +437,19 @@ fn explain_names_the_split_role_of_the_accounts_namespace() -> Result<()> {
             .until::<VaultClusterRole>(&name, is("Ready", "Succeeded"))
             .await?;
         let role = format!("vcr/{}", made.name_any());
-        let fine = ask(site, &["explain", &role, "--sa", &format!("{team}/app")])?;
+        let fine = run_verb(site, &["explain", &role, "--sa", &format!("{team}/app")])?;
         assert!(ends(&fine, 0).contains(&format!("{name}__{team}")));
-        let none = ends(&ask(site, &["explain", &role, "--sa", "default/app"])?, 1);
+        let none = ends(
+            &run_verb(site, &["explain", &role, "--sa", "default/app"])?,
+            1,
+        );
         assert!(none.contains("It cannot log in: split name"), "{none}");
         Ok(())
     })
 }
 
 #[test]
-fn what_is_exported_plans_as_empty() -> Result<()> {
+fn an_export_has_an_empty_plan() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         let (plain, odd, role) = (crew.own("plain"), crew.own("odd"), crew.own("role"));
@@ -467,26 +479,26 @@ fn what_is_exported_plans_as_empty() -> Result<()> {
             "--roles",
             &glob,
         ];
-        let output = ask(site, &args)?;
+        let output = run_verb(site, &args)?;
         ends(&output, 0);
         let text = out(&output);
         for name in [&plain, &odd, &role] {
             assert!(
                 text.contains(&format!("externalName: {name}")),
                 "{}",
-                said(&output)
+                all_output(&output)
             );
         }
         let file = tempfile::NamedTempFile::new()?;
         std::fs::write(file.path(), text)?;
-        let plan = ask(site, &["plan", "-f", &file.path().to_string_lossy()])?;
+        let plan = run_verb(site, &["plan", "-f", &file.path().to_string_lossy()])?;
         assert!(ends(&plan, 0).contains("becomes ours"));
         Ok(())
     })
 }
 
 #[test]
-fn orphans_are_shown_and_go_only_when_asked_for() -> Result<()> {
+fn orphans_are_listed_and_deleted_only_on_request() -> Result<()> {
     tell(WORLD, async |site| {
         let crew = site.crew().await?;
         app(&crew).await?;
@@ -501,18 +513,18 @@ fn orphans_are_shown_and_go_only_when_asked_for() -> Result<()> {
         );
         site.write_policy(&lost, &text).await?;
         let only = ["orphans", "--connection", &crew.connection];
-        let shown = ends(&ask(site, &only)?, 1);
+        let shown = ends(&run_verb(site, &only)?, 1);
         assert!(shown.contains(&lost), "{shown}");
         for kept in [&crew, &elsewhere] {
             assert!(!shown.contains(&kept.vault_name("app")), "{shown}");
         }
-        // Where one connection cannot be asked, the others still are.
+        // If one connection does not work, the others are still read.
         let spec = json!({"address": "http://127.0.0.1:9"});
         crew.connect(&format!("{}-nowhere", crew.name()), spec)
             .await?;
-        let all = ends(&ask(site, &["orphans"])?, 2);
+        let all = ends(&run_verb(site, &["orphans"])?, 2);
         assert!(all.contains(&lost) && all.contains("127.0.0.1:9"), "{all}");
-        let with = |more: &[&str]| ask(site, &[&only, more].concat());
+        let with = |more: &[&str]| run_verb(site, &[&only, more].concat());
         assert!(ends(&with(&["--delete"])?, 2).contains("--yes"));
         assert!(site.policy(&lost).await?.is_some());
         assert!(ends(&with(&["--delete", "--yes"])?, 0).contains("deleted"));

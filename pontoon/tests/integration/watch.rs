@@ -1,4 +1,4 @@
-//! What the watch hub survives: a server that stops, a version that is too old, a kind that is not there.
+//! Faults that the watch hub survives: a stopped server, an expired version, a missing kind.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use testkit::fault_proxy::{FaultProxy, Rule};
 use testkit::{Result, World, eventually, is};
 
 #[tokio::test]
-async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Result<()> {
+async fn a_minute_without_the_api_server_causes_no_extra_writes() -> Result<()> {
     let (world, team) = start_world(World::new().feature("probe").time(20)).await?;
     team.apply(&probes(30, "text: before")).await?;
     for n in 0..30 {
@@ -31,7 +31,7 @@ async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Resul
     };
     // The lease cannot be renewed, so work stops after its deadline.
     eventually("readyz says so", away).await?;
-    tokio::time::sleep(Duration::from_secs(60)).await; // the minute of the story, not luck
+    tokio::time::sleep(Duration::from_secs(60)).await; // the minute of this story
     assert!(
         world.operator().exit_status().is_none(),
         "the operator ended"
@@ -46,7 +46,7 @@ async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Resul
             .is_some_and(|data| data["text"] == "after")
     };
     team.until::<ConfigMap>("p0", edited).await?;
-    // A resync of all (300 s, 20-fold): no storm, the one edit, and nothing for the others.
+    // A resync of all (300 s, 20 times as fast): one edit, and no writes for the others.
     crate::probe_objects::finished_passes(&world, 31).await?;
     let others = world.writes_since(mark).await?;
     let others: Vec<_> = others
@@ -57,7 +57,7 @@ async fn an_api_server_that_stops_for_a_minute_costs_nothing_but_time() -> Resul
     Ok(())
 }
 
-/// The operator again, but through `proxy`.
+/// Restarts the operator with a connection through `proxy`.
 async fn through(proxy: &FaultProxy, world: &World) -> Result<()> {
     world.operator().terminate(Duration::from_secs(25)).await?;
     let behind = world.kubeconfig_behind(proxy)?;
@@ -68,7 +68,7 @@ async fn through(proxy: &FaultProxy, world: &World) -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_deletion_during_a_gap_that_ends_in_410_is_delivered() -> Result<()> {
+async fn a_deletion_during_a_gap_that_ends_in_410_is_noticed() -> Result<()> {
     let (world, team) = start_world(probe_world()).await?;
     let proxy = world.front().await?;
     through(proxy, &world).await?;
@@ -79,7 +79,7 @@ async fn a_deletion_during_a_gap_that_ends_in_410_is_delivered() -> Result<()> {
     }
     let child = team.until::<ConfigMap>("p1", |_: &ConfigMap| true).await?;
 
-    // The watch of ConfigMaps breaks, and while it cannot come back, one of them goes.
+    // The watch of ConfigMaps breaks, and one of them is deleted before the watch is back.
     let gap = proxy.rule(Rule::on(Method::GET, "/api/v1/configmaps?*watch=true*").reset());
     proxy.cut_all();
     eventually("the watch tries", async || {
@@ -95,15 +95,15 @@ async fn a_deletion_during_a_gap_that_ends_in_410_is_delivered() -> Result<()> {
     );
     proxy.remove(gap);
 
-    // Without the deletion nobody would look at p1 before the resync, five minutes from now.
+    // Without the deletion event the next pass over p1 would be the resync in five minutes.
     team.until::<ConfigMap>("p1", |map: &ConfigMap| map.uid() != child.uid())
         .await?;
-    assert!(!proxy.remove(expired), "the 410 was never asked for");
+    assert!(!proxy.remove(expired), "the 410 was never sent");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_stream_lists_is_listed_page_by_page() -> Result<()> {
+async fn without_streaming_lists_objects_are_listed_by_page() -> Result<()> {
     let (world, team) = start_world(probe_world()).await?;
     let proxy = world.front().await?;
     let no = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure", "reason": "Invalid", "code": 422,
@@ -128,7 +128,7 @@ async fn a_server_that_does_not_stream_lists_is_listed_page_by_page() -> Result<
 }
 
 #[tokio::test]
-async fn a_feature_without_its_crd_sleeps_and_wakes_when_it_comes() -> Result<()> {
+async fn a_feature_without_its_crd_waits_until_it_is_applied() -> Result<()> {
     let (world, team) = start_world(World::new().feature("probe")).await?;
     let cluster = world.cluster();
     let crds = Api::<CustomResourceDefinition>::all(cluster.client());
@@ -139,7 +139,7 @@ async fn a_feature_without_its_crd_sleeps_and_wakes_when_it_comes() -> Result<()
     world.operator().terminate(Duration::from_secs(25)).await?;
     world.operator().restart(|_| {}).await?;
 
-    // The rest works; what sleeps says what it waits for.
+    // Other kinds work; readiness names the CRD that is missing.
     cluster
         .apply(
             "{apiVersion: probe.pontoon.io/v1alpha1, kind: Lookout, metadata: {name: crow},
@@ -149,7 +149,7 @@ async fn a_feature_without_its_crd_sleeps_and_wakes_when_it_comes() -> Result<()
     cluster
         .until::<Lookout>("crow", is("Ready", "Succeeded"))
         .await?;
-    // Six tries: the next is 30 s away.
+    // Six tries: the next one is in 30 s.
     let of_probes = [("kind", "Probe.probe.pontoon.io/v1alpha1")];
     eventually("the watch of Probes tries rarely", async || {
         let operator = world.operator();
@@ -179,7 +179,7 @@ async fn a_feature_without_its_crd_sleeps_and_wakes_when_it_comes() -> Result<()
         Ok(team.apply(&hello).await.ok())
     })
     .await?;
-    // Before the watch would try again by itself.
+    // Earlier than the next try of the watch.
     team.within(Duration::from_secs(25))
         .until::<Probe>("hello", is("Ready", "Succeeded"))
         .await?;
@@ -187,7 +187,7 @@ async fn a_feature_without_its_crd_sleeps_and_wakes_when_it_comes() -> Result<()
 }
 
 #[tokio::test]
-async fn a_frozen_api_server_is_waited_for() -> Result<()> {
+async fn the_operator_waits_for_a_frozen_api_server() -> Result<()> {
     let (world, team) = start_world(World::new().feature("probe")).await?;
     team.apply(&probe("hello", "text: one")).await?;
     team.until::<Probe>("hello", is("Ready", "Succeeded"))
@@ -207,13 +207,13 @@ async fn a_frozen_api_server_is_waited_for() -> Result<()> {
 }
 
 #[tokio::test]
-async fn writes_whose_answer_is_lost_are_found_and_not_repeated_without_need() -> Result<()> {
+async fn writes_with_a_lost_answer_are_not_repeated() -> Result<()> {
     let outside = Outside::start().await?;
     let (world, team) = start_world(outside.world()).await?;
     let proxy = world.front().await?;
     through(proxy, &world).await?;
 
-    // Finalizer, name, ConfigMap and status: each is done, and the operator does not hear of it.
+    // Finalizer, name, ConfigMap and status: each is written, but the answer is lost.
     for path in ["*/probes/lost", "*/configmaps/lost", "*/probes/lost/status"] {
         proxy.rule(Rule::on(Method::PATCH, path).cut_after().times(1));
     }

@@ -1,5 +1,4 @@
-//! Worlds of Probes, and the outside that stories watch: the emulator's service `probe`, its log and
-//! its oracle.
+//! Worlds of Probes, and their external service: the emulator's `probe`, its log and its oracle.
 #![allow(dead_code, reason = "each file of stories uses its part")]
 
 use std::time::Duration;
@@ -20,14 +19,14 @@ pub(crate) fn probe_world() -> WorldPlan {
     World::new().on_reused_plane().feature("probe")
 }
 
-/// Starts a world, and makes a namespace for the story.
+/// Starts a world, and creates a namespace for the story.
 pub(crate) async fn start_world(plan: WorldPlan) -> Result<(World, Team)> {
     let world = plan.start().await?;
     let team = world.namespace("harbour").await?;
     Ok((world, team))
 }
 
-/// An emulator with nothing in it but what the operator under test puts there.
+/// An emulator that contains only what the operator under test creates.
 pub(crate) struct Outside(Aws);
 
 impl Outside {
@@ -35,17 +34,17 @@ impl Outside {
         Ok(Self(Aws::start().await?))
     }
 
-    /// The operator's flag that leads here.
+    /// The operator's flag with the address of this emulator.
     pub(crate) fn flag(&self) -> String {
         format!("--probe-outside={}", self.0.url())
     }
 
-    /// A world whose operator has this outside.
+    /// A world whose operator uses this emulator.
     pub(crate) fn world(&self) -> WorldPlan {
         probe_world().arg(self.flag())
     }
 
-    /// Lets calls go wrong: `effect` is a fault's, `times` the number of calls it hits.
+    /// Adds a fault with this `effect` for `times` calls.
     pub(crate) fn spoil(&self, operation: &str, effect: Value, times: Option<u64>) -> Result<()> {
         let mut rule = json!({"service": "probe", "operation": operation, "effect": effect});
         if let Some(times) = times {
@@ -61,21 +60,21 @@ impl Outside {
         Ok(())
     }
 
-    /// What really is there: value and number of changes of each thing, sorted.
+    /// The current things: value and number of changes of each, sorted.
     pub(crate) fn things(&self) -> Result<Vec<(String, u64)>> {
         let state = self.0.control(Method::GET, "state", Value::Null)?;
         let accounts = state["probe"].as_object().into_iter().flatten();
         let things = accounts.flat_map(|(_, things)| things.as_array().into_iter().flatten());
-        let told = |thing: &Value| {
+        let summary = |thing: &Value| {
             let value = thing["value"].as_str().unwrap_or_default().to_owned();
             (value, thing["version"].as_u64().unwrap_or_default())
         };
-        let mut all: Vec<_> = things.map(told).collect();
+        let mut all: Vec<_> = things.map(summary).collect();
         all.sort();
         Ok(all)
     }
 
-    /// Deletes all things, as somebody else would.
+    /// Deletes all things without the operator.
     pub(crate) fn delete_things(&self) -> Result<()> {
         let path = "probe/things/000000000000";
         let there = self.0.control(Method::GET, path, Value::Null)?;
@@ -86,7 +85,7 @@ impl Outside {
         Ok(())
     }
 
-    /// The calls of `operation` so far, as the log tells them.
+    /// The calls of `operation` so far, from the log.
     pub(crate) fn calls(&self, operation: &str) -> Result<Vec<Value>> {
         let log = self.0.control(Method::GET, "log", Value::Null)?;
         let entries = log["entries"].as_array().cloned().unwrap_or_default();
@@ -96,10 +95,10 @@ impl Outside {
             .collect())
     }
 
-    /// What its oracle saw go wrong.
+    /// The violations that its oracle found.
     pub(crate) fn violations(&self) -> Result<Vec<Value>> {
-        let told = self.0.control(Method::GET, "violations", Value::Null)?;
-        Ok(told["violations"].as_array().cloned().unwrap_or_default())
+        let answer = self.0.control(Method::GET, "violations", Value::Null)?;
+        Ok(answer["violations"].as_array().cloned().unwrap_or_default())
     }
 }
 
@@ -108,7 +107,7 @@ pub(crate) fn probes(team: &Team) -> Api<Probe> {
     Api::namespaced(team.client(), team.name())
 }
 
-/// Creates `count` Probes, each with a thing outside whose value is the Probe's name.
+/// Creates `count` Probes, each with an external thing whose value is the Probe's name.
 pub(crate) async fn launch(team: &Team, count: usize) -> Result<Vec<String>> {
     let api = probes(team);
     let names: Vec<_> = (0..count).map(|n| format!("ship-{n:03}")).collect();
@@ -132,7 +131,7 @@ pub(crate) async fn launch(team: &Team, count: usize) -> Result<Vec<String>> {
     Ok(names)
 }
 
-/// Whether the Probe says that its latest spec holds.
+/// Whether the Probe is ready with its latest spec.
 pub(crate) fn is_ready(probe: &Probe) -> bool {
     let conditions = probe.status.iter().flat_map(|status| &status.conditions);
     let mut ready = conditions.filter(|condition| condition.type_ == READY);
@@ -152,7 +151,7 @@ pub(crate) async fn until_ready(team: &Team, count: usize) -> Result<()> {
     .await
 }
 
-/// Waits until this life of `operator` has ended `count` passes over Probes with success.
+/// Waits until this process of `operator` has ended `count` passes over Probes with success.
 pub(crate) async fn until_passed(operator: &Operator, count: u32) -> Result<()> {
     let labels = [("kind", "Probe"), ("outcome", "done")];
     eventually_within(PATIENCE, &format!("{count} passes done"), async || {
@@ -176,7 +175,7 @@ pub(crate) fn leases(world: &World) -> Api<Lease> {
     Api::namespaced(world.control_plane().admin(), world.operator_namespace())
 }
 
-/// Who holds a Lease of the operator's namespace; empty when nobody does.
+/// The holder of a Lease in the operator's namespace; empty if there is none.
 pub(crate) async fn holder(world: &World, lease: &str) -> Result<String> {
     let spec = leases(world).get(lease).await?.spec;
     Ok(spec
@@ -184,7 +183,7 @@ pub(crate) async fn holder(world: &World, lease: &str) -> Result<String> {
         .unwrap_or_default())
 }
 
-/// Ends a dead operator's leadership at once, so that a story need not wait until it runs out.
+/// Ends a dead operator's leadership at once, so that a story need not wait for its expiry.
 pub(crate) async fn bury(world: &World) -> Result<()> {
     leases(world)
         .delete("pontoon", &DeleteParams::default())
@@ -192,14 +191,14 @@ pub(crate) async fn bury(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The operators' writes since `mark` but Leases and events, as `patch probes/status`.
+/// The operators' writes since `mark` without Leases and events, as `patch probes/status`.
 pub(crate) async fn writes(world: &World, mark: Mark) -> Result<Vec<String>> {
     let all = world.writes_since(mark).await?;
     let kept = all.iter().filter(|write| write.resource != "events");
-    Ok(kept.map(told).collect())
+    Ok(kept.map(label).collect())
 }
 
-fn told(write: &Entry) -> String {
+fn label(write: &Entry) -> String {
     let Entry {
         verb,
         resource,

@@ -1,4 +1,4 @@
-//! What several stories tell alike.
+//! Shared functions of several stories.
 #![allow(dead_code)] // each story uses its part
 
 use jiff::Timestamp;
@@ -39,7 +39,7 @@ pub(crate) async fn finished_passes(world: &World, count: u32) -> Result<()> {
     .await
 }
 
-/// When the operator logged lines that hold `text`.
+/// The times of log lines that contain `text`.
 pub(crate) fn log_times(world: &World, text: &str) -> Vec<std::time::Duration> {
     let log = world.operator().log();
     let lines = log.lines().filter(|line| line.contains(text));

@@ -1,4 +1,4 @@
-//! The PrometheusRule: alerts of the enabled features, on series that the operator has.
+//! The PrometheusRule: alerts of the enabled features, on series that exist.
 
 use std::{collections::BTreeSet, fs};
 
@@ -28,8 +28,7 @@ const TENANTS: [&str; 3] = [
     "PontoonTenantsSweepOld",
 ];
 
-/// Where series are registered: the prefix that their names get there, the source, and the page
-/// with their table.
+/// Where series are registered: the prefix of their names, the source, and the page with their table.
 const SERIES: [(&str, &str, &str); 3] = [
     ("", "crates/engine/src/metrics.rs", "docs/operating.md"),
     (
@@ -99,7 +98,7 @@ async fn each_alert_has_a_severity_and_what_to_do() -> Result<()> {
     Ok(())
 }
 
-/// All alerts of a release; empty `features` stand for all that are released.
+/// All alerts of a release; empty `features` means all released ones.
 async fn rules(features: &str) -> Result<Vec<Value>> {
     let switches = format!("metrics.prometheusRule.enabled=true,{features}");
     let switches = switches.trim_end_matches(',');
@@ -135,8 +134,8 @@ fn documented() -> Result<BTreeSet<String>> {
     Ok(names)
 }
 
-/// Whether a source registers it. The encoder adds `_total` to counters; a gauge may have it in its
-/// own name.
+/// Whether a source registers it. The encoder adds `_total` to counters; the name of a gauge may
+/// already have it.
 fn is_registered(name: &str) -> Result<bool> {
     let (prefix, source, _) = SERIES
         .into_iter()

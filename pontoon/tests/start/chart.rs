@@ -63,14 +63,14 @@ async fn all_values_set_render_valid_objects() -> Result<()> {
     Ok(())
 }
 
-/// The chart for tenants alone, with a Prometheus.
+/// The chart for only the feature tenants, with a Prometheus.
 async fn for_tenants() -> Result<String> {
     let switches = "features.tenants.enabled=true,metrics.serviceMonitor.enabled=true";
     Chart::released()?.rendered(&["--set", switches]).await
 }
 
 #[tokio::test]
-async fn pods_are_found_by_their_metrics_service_and_kept_by_a_budget() -> Result<()> {
+async fn metrics_service_and_disruption_budget_select_the_pods() -> Result<()> {
     let manifest = for_tenants().await?;
     let pod = deployment(&manifest)?["spec"]["template"].take();
     let service = the(&manifest, "Service")?;
@@ -98,7 +98,7 @@ async fn pods_are_found_by_their_metrics_service_and_kept_by_a_budget() -> Resul
 }
 
 #[tokio::test]
-async fn a_pod_writes_to_no_disk_and_may_ask_who_reads_its_metrics() -> Result<()> {
+async fn a_pod_has_no_writable_disk_and_may_review_metrics_access() -> Result<()> {
     let manifest = for_tenants().await?;
     let pod = deployment(&manifest)?["spec"]["template"]["spec"].take();
     let guard = &pod["containers"][0]["securityContext"];
@@ -129,9 +129,7 @@ async fn a_pod_writes_to_no_disk_and_may_ask_who_reads_its_metrics() -> Result<(
 #[case::discovery_creates_objects("discovery,role")]
 #[case::connection_alone("connection")]
 #[tokio::test]
-async fn chosen_controllers_get_what_the_operator_says_they_need(
-    #[case] chosen: &str,
-) -> Result<()> {
+async fn chosen_controllers_get_the_permissions_that_they_need(#[case] chosen: &str) -> Result<()> {
     let values = format!("features.vault.enabled=true,vault.controllers={{{chosen}}}");
     let manifest = Chart::released()?.rendered(&["--set", &values]).await?;
     let flag = format!("--vault-controllers={chosen}");
@@ -159,7 +157,7 @@ fn vault_permissions(manifest: &str) -> Result<BTreeSet<[String; 3]>> {
     Ok(found)
 }
 
-/// Helm upgrades what is part of a release, and leaves alone what lies in a chart's `crds`.
+/// Helm upgrades the objects of a release, but not those in a chart's `crds`.
 #[tokio::test]
 async fn crds_are_part_of_the_release() -> Result<()> {
     let crds = all(&for_tenants().await?, "CustomResourceDefinition")?;
@@ -210,7 +208,7 @@ fn each_value_is_read_by_a_template_and_each_that_is_read_has_a_default() -> Res
     let values: Value = serde_saphyr::from_str(&fs::read_to_string(source().join("values.yaml"))?)?;
     let mut declared = BTreeSet::new();
     leaves(&values, "", &mut declared);
-    // What is inside of these belongs to Kubernetes and is read as a whole.
+    // The contents of these belong to Kubernetes and are read as a whole.
     declared.retain(|path| !path.starts_with("resources."));
     declared.insert("resources".to_owned());
     assert_eq!(read_values(&source().join("templates"))?, declared);
@@ -231,9 +229,9 @@ async fn the_operator_understands_the_flags_that_the_chart_passes() -> Result<()
     let manifest = everything(&chart).await?;
     let args = args(&manifest)?;
     let args: Vec<_> = args.iter().map(String::as_str).collect();
-    // It gets past its flags, and then misses a cluster.
-    let said = text(operator(&args).await?.stderr);
-    assert!(said.contains("no cluster is configured"), "{said}");
+    // It accepts its flags, and then finds no cluster.
+    let stderr = text(operator(&args).await?.stderr);
+    assert!(stderr.contains("no cluster is configured"), "{stderr}");
     Ok(())
 }
 
@@ -253,7 +251,7 @@ async fn each_feature_alone_installs_all_that_is_rendered() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_namespace_for_restricted_pods_takes_the_operators() -> Result<()> {
+async fn a_namespace_for_restricted_pods_accepts_the_operators() -> Result<()> {
     let (cluster, chart) = (Cluster::start().await?, Chart::released()?);
     let label =
         json!({ "metadata": { "labels": { "pod-security.kubernetes.io/enforce": "restricted" } } });
@@ -261,7 +259,7 @@ async fn a_namespace_for_restricted_pods_takes_the_operators() -> Result<()> {
         .patch(NAMESPACE, &PatchParams::default(), &Patch::Merge(label))
         .await?;
 
-    // The pod as the Deployment's controller would make it.
+    // The pod as the Deployment's controller would create it.
     let deployment = deployment(&chart.rendered(&[]).await?)?;
     let pod = json!({
         "apiVersion": "v1", "kind": "Pod", "metadata": { "name": "pontoon" },
@@ -270,7 +268,7 @@ async fn a_namespace_for_restricted_pods_takes_the_operators() -> Result<()> {
     let create = ["create", "--dry-run=server", "-n", NAMESPACE];
     cluster.kubectl_file(&create, &pod.to_string()).await?;
 
-    // The same pod with its capabilities would be turned away.
+    // The same pod with its capabilities would be refused.
     let mut careless = pod;
     careless["spec"]["containers"][0]["securityContext"] = Value::Null;
     let refused = cluster.kubectl_file(&create, &careless.to_string()).await;
@@ -292,7 +290,7 @@ async fn an_upgrade_changes_a_crd() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_uninstall_keeps_crds_and_their_objects_and_takes_the_rest() -> Result<()> {
+async fn an_uninstall_deletes_all_but_crds_and_their_objects() -> Result<()> {
     let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
     cluster.helm("install", &chart, &[]).await?;
     let client = cluster.plane.admin();
@@ -312,15 +310,15 @@ async fn an_uninstall_keeps_crds_and_their_objects_and_takes_the_rest() -> Resul
     let roles = Api::<ClusterRole>::all(client);
     assert_eq!(roles.get_opt("pontoon-engine").await?, None);
 
-    // What was kept does not stand in the way of coming back.
+    // The kept CRDs do not prevent a new installation.
     cluster.helm("install", &chart, &[]).await?;
     Ok(())
 }
 
 #[tokio::test]
-async fn a_predecessors_crds_are_taken_over_when_asked() -> Result<()> {
+async fn a_predecessors_crds_are_adopted_on_request() -> Result<()> {
     let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
-    // The predecessor's differ a little, and hold an object.
+    // The predecessor's CRDs differ slightly, and there is an object.
     let ours = fs::read_to_string(chart.folder().join("generated/probe/crds.yaml"))?;
     let theirs = ours.replace("- prb\n", "- older\n");
     assert_ne!(ours, theirs);
@@ -340,7 +338,7 @@ async fn a_predecessors_crds_are_taken_over_when_asked() -> Result<()> {
         .await?;
     assert_eq!(kept.metadata.uid, hello[0].metadata.uid);
 
-    // The predecessor's manager still holds what was alike; an upgrade may change that, too.
+    // The predecessor's field manager still owns equal fields; an upgrade may change them, too.
     chart.edit_probe_crds("name: Reason\n", "name: Why\n")?;
     cluster
         .helm("upgrade", &chart, &["--force-conflicts"])
@@ -350,7 +348,7 @@ async fn a_predecessors_crds_are_taken_over_when_asked() -> Result<()> {
 }
 
 #[tokio::test]
-async fn the_roles_of_a_release_are_enough_for_the_operator() -> Result<()> {
+async fn the_roles_of_a_release_suffice_for_the_operator() -> Result<()> {
     let (cluster, chart) = (Cluster::start().await?, Chart::with_probe().await?);
     cluster.helm("install", &chart, &[]).await?;
     let scratch: &Arc<Scratch> = cluster.plane.scratch();
@@ -376,7 +374,7 @@ async fn the_roles_of_a_release_are_enough_for_the_operator() -> Result<()> {
     Ok(())
 }
 
-/// Installs the chart on a cluster of its own, and wants to find there all that it renders.
+/// Installs the chart on a separate cluster; all rendered objects must exist there.
 async fn installs(chart: &Chart, flags: &[&str]) -> Result<()> {
     let cluster = Cluster::start().await?;
     cluster.helm("install", chart, flags).await?;
@@ -416,7 +414,7 @@ fn expect_selected(selector: &Value, labels: &Value) {
     }
 }
 
-/// The paths of all values that are no map with keys.
+/// The paths of all values that are not maps with keys.
 fn leaves(value: &Value, at: &str, found: &mut BTreeSet<String>) {
     match value.as_object().filter(|map| !map.is_empty()) {
         Some(map) => {

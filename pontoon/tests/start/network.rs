@@ -1,4 +1,4 @@
-//! The NetworkPolicy: the pods reach what the enabled features declare, and nothing else.
+//! The NetworkPolicy: pods may connect only to what the enabled features declare.
 
 use std::{collections::BTreeSet, fs};
 
@@ -48,7 +48,7 @@ async fn egress_is_what_the_enabled_features_declare(
 #[case::tenants_alone("tenants", &[DNS, API_SERVER, AWS, "10.0.4.0/24 TCP/5432", "10.0.6.0/24 TCP/3128"])]
 #[case::feature_that_declares_nothing("probe", &[DNS, API_SERVER, "10.0.6.0/24 TCP/3128"])]
 #[tokio::test]
-async fn a_given_rule_opens_only_what_an_enabled_feature_needs(
+async fn a_rule_applies_only_if_an_enabled_feature_needs_it(
     #[case] feature: &str,
     #[case] expected: &[&str],
 ) -> Result<()> {
@@ -62,10 +62,10 @@ async fn a_given_rule_opens_only_what_an_enabled_feature_needs(
 #[case::vault_alone("vault")]
 #[case::tenants_alone("tenants")]
 #[tokio::test]
-async fn empty_lists_let_nothing_out_and_nobody_in(#[case] feature: &str) -> Result<()> {
+async fn empty_lists_allow_no_egress_and_no_ingress(#[case] feature: &str) -> Result<()> {
     let nobody = "networkPolicy.metricsFrom=[]";
     let policy = policy(feature, &["--set-json", NOTHING, "--set-json", nobody]).await?;
-    // An absent policy type or an absent list of rules would be open.
+    // An absent policy type or an absent list of rules would allow everything.
     assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
     assert_eq!(policy["egress"], json!([]));
     let probes = json!([{ "ports": [{ "port": "probes" }] }]);
@@ -92,7 +92,7 @@ async fn empty_lists_let_nothing_out_and_nobody_in(#[case] feature: &str) -> Res
     "additional properties 'vaults' not allowed"
 )]
 #[tokio::test]
-async fn a_rule_that_would_open_everything_is_refused(
+async fn a_rule_that_would_allow_everything_is_refused(
     #[case] set: &str,
     #[case] message: &str,
 ) -> Result<()> {
@@ -132,7 +132,7 @@ fn each_feature_declares_destinations_that_have_values() -> Result<()> {
     Ok(())
 }
 
-/// The spec of the rendered policy; an empty `feature` stands for all that are released.
+/// The spec of the rendered policy; an empty `feature` means all released ones.
 async fn policy(feature: &str, flags: &[&str]) -> Result<Value> {
     let chart = match feature {
         "probe" => Chart::with_probe().await?,

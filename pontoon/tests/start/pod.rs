@@ -1,4 +1,4 @@
-//! The pod of a release: how it is guarded, probed, and what values add to it; and the notes.
+//! The pod of a release: security settings, probes, and additions by values; and the notes.
 
 use serde_json::{Value, json};
 use testkit::Result;
@@ -9,7 +9,7 @@ use crate::chart_files::{
 };
 
 #[tokio::test]
-async fn by_default_a_pod_has_no_rights_on_its_node() -> Result<()> {
+async fn by_default_a_pod_has_no_privileges_on_its_node() -> Result<()> {
     let manifest = Chart::released()?.rendered(&[]).await?;
     let pod = deployment(&manifest)?["spec"]["template"]["spec"].take();
     let expected = json!({ "runAsNonRoot": true, "seccompProfile": { "type": "RuntimeDefault" } });
@@ -24,7 +24,7 @@ async fn by_default_a_pod_has_no_rights_on_its_node() -> Result<()> {
 }
 
 #[tokio::test]
-async fn probes_ask_at_the_port_that_the_operator_gets() -> Result<()> {
+async fn probes_use_the_port_of_the_operator() -> Result<()> {
     let manifest = Chart::released()?.rendered(&[]).await?;
     let container = deployment(&manifest)?["spec"]["template"]["spec"]["containers"][0].take();
     for (probe, path) in [("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")] {
@@ -40,7 +40,7 @@ async fn probes_ask_at_the_port_that_the_operator_gets() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_values_add_reaches_the_pod() -> Result<()> {
+async fn additions_by_values_are_in_the_pod() -> Result<()> {
     let manifest = everything(&Chart::with_probe().await?).await?;
     let pod = deployment(&manifest)?["spec"]["template"]["spec"].take();
     let container = &pod["containers"][0];
@@ -57,7 +57,7 @@ async fn what_values_add_reaches_the_pod() -> Result<()> {
 }
 
 #[tokio::test]
-async fn pods_run_as_the_account_that_names_their_aws_role() -> Result<()> {
+async fn pods_use_the_service_account_with_their_aws_role() -> Result<()> {
     let manifest = everything(&Chart::with_probe().await?).await?;
     let account = the(&manifest, "ServiceAccount")?["metadata"].take();
     let role = json!({ "eks.amazonaws.com/role-arn": "arn:aws:iam::123456789012:role/pontoon" });

@@ -1,4 +1,4 @@
-//! Whose key is whose: accounts, roles that may be assumed, and sessions that end.
+//! Access keys and their accounts, roles that may be assumed, and their sessions.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ pub const DEFAULT_ACCOUNT: &str = "000000000000";
 /// AWS's own default for the longest session of a role.
 const HOUR: u64 = 3600;
 
-/// Who makes a call.
+/// The identity that makes a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     /// Access key id.
@@ -23,17 +23,16 @@ pub struct Caller {
     pub account: String,
     /// ARN of the user or of the role's session.
     pub arn: String,
-    /// Unique id, as GetCallerIdentity tells it.
+    /// Unique id, as GetCallerIdentity returns it.
     pub user_id: String,
     /// ARN of the role behind a session.
     pub role: Option<String>,
-    /// Whether AssumeRole opened the session: somebody borrows the role. A web identity's session
-    /// is its bearer's own.
+    /// Whether AssumeRole opened the session. A session of a web identity is the caller's own.
     pub borrowed: bool,
 }
 
 impl Caller {
-    /// Whether a fault rule's `caller` means this one: key, account, ARN, role ARN or role name.
+    /// Whether a fault rule's `caller` matches: key, account, ARN, role ARN or role name.
     pub fn is(&self, named: &str) -> bool {
         let role_name = self
             .role
@@ -56,7 +55,7 @@ impl Caller {
 pub struct Role {
     /// `arn:aws:iam::<account>:role/<path and name>`.
     pub arn: String,
-    /// What callers must present; absent means that none is asked for.
+    /// The external ID that callers must send; none is required if absent.
     #[serde(default)]
     pub external_id: Option<String>,
     /// Longest session in seconds.
@@ -68,16 +67,16 @@ fn hour() -> u64 {
     HOUR
 }
 
-/// Temporary credentials, as AssumeRole hands them out.
+/// Temporary credentials, as AssumeRole returns them.
 #[derive(Debug, Clone)]
 pub struct Session {
-    /// Whose they are.
+    /// The identity they belong to.
     pub caller: Caller,
-    /// The secret key. Nothing verifies it.
+    /// The secret key. It is not verified.
     pub secret: String,
-    /// The session token; a request with the key must carry it.
+    /// The session token; a request with the key must contain it.
     pub token: String,
-    /// When they end, on the emulator's clock.
+    /// When they expire, on the emulator's clock.
     pub expires: Timestamp,
 }
 
@@ -96,8 +95,8 @@ pub struct Opening<'a> {
 
 /// Keys, roles and sessions over all accounts.
 ///
-/// The key `test` is account 000000000000; `AKIA<12 digits>…` is the account of these digits;
-/// others are added by control. A key that is none of these is nobody's.
+/// The key `test` is of account 000000000000, `AKIA<12 digits>…` of the account with these digits.
+/// Control requests add others. All other keys are unknown.
 #[derive(Debug, Default)]
 pub struct Accounts {
     keys: BTreeMap<String, String>,
@@ -107,7 +106,7 @@ pub struct Accounts {
 }
 
 impl Accounts {
-    /// Who signed, if the key is known and its session has not ended.
+    /// The caller, if the key is known and its session has not expired.
     pub fn caller(&self, signed: &Signed, now: Timestamp) -> Result<Caller, Refusal> {
         if let Some(session) = self.sessions.get(&signed.key) {
             return match &signed.token {
@@ -143,7 +142,7 @@ impl Accounts {
             .then(|| digits.to_owned())
     }
 
-    /// Gives `key` to `account`.
+    /// Adds `key` to `account`.
     pub fn give_key(&mut self, key: &str, account: &str) -> Result<(), String> {
         if account.len() != 12 || !account.bytes().all(|byte| byte.is_ascii_digit()) {
             return Err(format!(
@@ -154,7 +153,7 @@ impl Accounts {
         Ok(())
     }
 
-    /// Lets `role` be assumed, on its terms.
+    /// Allows `role` to be assumed under its conditions.
     pub fn allow(&mut self, role: Role) -> Result<(), String> {
         role_account(&role.arn).ok_or_else(|| {
             format!(
@@ -166,7 +165,8 @@ impl Accounts {
         Ok(())
     }
 
-    /// No longer lets the role be assumed; sessions that run go on. `false` if it was not allowed.
+    /// No longer allows the role to be assumed; open sessions stay valid. `false` if it was not
+    /// allowed.
     pub fn forbid(&mut self, arn: &str) -> bool {
         self.roles.remove(arn).is_some()
     }
@@ -181,12 +181,12 @@ impl Accounts {
         self.roles.values()
     }
 
-    /// All sessions handed out.
+    /// All sessions that were opened.
     pub fn sessions(&self) -> impl Iterator<Item = &Session> {
         self.sessions.values()
     }
 
-    /// Hands out a session; the caller has checked that it may.
+    /// Opens a session; the caller has checked that this is allowed.
     pub fn open(&mut self, opening: &Opening<'_>, now: Timestamp) -> Session {
         let Opening {
             role,
@@ -215,7 +215,7 @@ impl Accounts {
         session
     }
 
-    /// Forgets added keys, roles and sessions. Key ids are not given out twice.
+    /// Removes added keys, roles and sessions. Key ids are not used twice.
     pub fn reset(&mut self) {
         self.keys.clear();
         self.roles.clear();

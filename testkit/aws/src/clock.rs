@@ -1,15 +1,15 @@
-//! The emulator's own time: real time run N-fold, moved forward on request, never back.
+//! The emulator's own time: real time multiplied by a factor, advanced on request, never set back.
 
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 
-/// The fastest the clock may run; beyond this a microsecond of real time is a second here.
+/// The largest factor: a microsecond of real time is a second here.
 const FASTEST: f64 = 1_000_000.0;
-/// The farthest a single request may move the clock: ten years.
+/// The most that one request may advance the clock: ten years.
 const FARTHEST: Duration = Duration::from_hours(10 * 365 * 24);
 
-/// Virtual time: `start + real time passed * factor`, re-based at every change of course.
+/// Virtual time: `start + real time passed * factor`, re-based at every change.
 ///
 /// Delays of fault rules are real time and do not follow this clock.
 #[derive(Debug)]
@@ -21,7 +21,7 @@ pub struct Clock {
 }
 
 impl Clock {
-    /// A clock that shows the real time now and runs `factor`-fold from here (0 stands still).
+    /// A clock that starts at the real time and runs `factor` times as fast (0 stands still).
     pub fn new(factor: f64) -> Result<Self, String> {
         let factor = checked(factor)?;
         Ok(Self {
@@ -32,7 +32,7 @@ impl Clock {
         })
     }
 
-    /// The time it is for every service.
+    /// The current time for every service.
     pub fn now(&self) -> Timestamp {
         let passed = self.since.elapsed().as_secs_f64() * self.factor;
         later(
@@ -41,12 +41,12 @@ impl Clock {
         )
     }
 
-    /// How many seconds pass here in a real one.
+    /// How many seconds pass here per real second.
     pub fn factor(&self) -> f64 {
         self.factor
     }
 
-    /// Moves the clock forward.
+    /// Advances the clock.
     pub fn advance(&mut self, by: Duration) -> Result<(), String> {
         if by > FARTHEST {
             return Err("the clock moves at most ten years at once; advance by less".to_owned());
@@ -56,7 +56,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Changes the pace from now on; what has passed stays passed.
+    /// Changes the factor from now on.
     pub fn run(&mut self, factor: f64) -> Result<(), String> {
         let factor = checked(factor)?;
         self.rebase();
@@ -64,7 +64,7 @@ impl Clock {
         Ok(())
     }
 
-    /// Back to the first pace. The time stays, so that nobody sees it run backwards.
+    /// Restores the first factor. The time stays, so that it never goes backwards.
     pub fn reset(&mut self) {
         self.rebase();
         self.factor = self.first_factor;
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn time_never_runs_backwards_over_a_change_of_pace_or_a_reset() {
+    fn time_never_goes_backwards_after_a_change_or_a_reset() {
         let mut clock = Clock::new(1000.0).unwrap();
         let first = clock.now();
         clock.run(0.0).unwrap();
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn an_impossible_pace_or_leap_is_refused() {
+    fn an_invalid_factor_or_advance_is_refused() {
         assert!(Clock::new(-1.0).is_err());
         assert!(Clock::new(f64::NAN).is_err());
         assert!(Clock::new(1.0).unwrap().advance(Duration::MAX).is_err());

@@ -1,4 +1,4 @@
-//! Control under `/_emu`: clock, switches, faults, edits from behind, log, state, oracle, reset.
+//! Control under `/_emu`: clock, switches, faults, direct edits, log, state, oracle, reset.
 //!
 //! | request | body or query | answer |
 //! |---|---|---|
@@ -7,20 +7,20 @@
 //! | `PUT switches` | `{"<service>": {"<switch>": value}}` | all switches |
 //! | `GET switches` | | all switches |
 //! | `POST faults` | a [`crate::faults::Rule`] | `{"id"}` |
-//! | `GET faults` | | rules in force |
-//! | `DELETE faults` | `?id=`; without it all go | `{}` |
-//! | `POST mutate` | `{"service", …}`, the rest is the service's | the service's |
+//! | `GET faults` | | active rules |
+//! | `DELETE faults` | `?id=`; without it, all | `{}` |
+//! | `POST mutate` | `{"service", …}`, the rest is defined by the service | defined by the service |
 //! | `GET log` | `?since=<seq>` | `{"entries", "last", "dropped"}` |
 //! | `GET state` | | `{"<service>": …}` |
 //! | `GET violations` | | `{"violations": [{"service", "rule", "detail", "time"}]}` |
-//! | `PUT oracle` | what to hold to be ours or steady, see [`crate::oracle`] | all of it |
+//! | `PUT oracle` | what is ours or steady, see [`crate::oracle`] | all declarations |
 //! | `GET oracle` | | the same |
 //! | `POST leaks` | a [`crate::oracle::Living`] | `{"leaks": [{"service", "kind", "detail"}]}` |
 //! | `POST reset` | | `{}` |
-//! | any `<service>/…` | the service's own verbs | the service's |
+//! | any `<service>/…` | the service's own verbs | defined by the service |
 //!
-//! A span is a number of seconds or text such as `"250ms"`. Wrong requests are answered 400, 404
-//! or 405 with `{"error"}`, which says what would be right.
+//! A span is a number of seconds or text such as `"250ms"`. Invalid requests are answered 400, 404
+//! or 405 with `{"error"}`, which says what is valid.
 
 use std::time::Duration;
 
@@ -36,8 +36,8 @@ use crate::service::{ControlError, Leak, Moment, Verb};
 use crate::span;
 use crate::switches::Switches;
 
-/// The words that a service cannot have as its name.
-pub(crate) const WORDS: &[&str] = &[
+/// Names that a service cannot have.
+pub(crate) const RESERVED: &[&str] = &[
     "clock",
     "switches",
     "faults",
@@ -50,7 +50,7 @@ pub(crate) const WORDS: &[&str] = &[
     "reset",
 ];
 
-/// A control request, taken apart.
+/// A parsed control request.
 pub(crate) struct Control {
     pub(crate) method: Method,
     /// Path below `/_emu/`, in segments.
@@ -74,21 +74,21 @@ impl World {
     /// Carries out a control request.
     pub(crate) fn control(&mut self, control: Control) -> Answer {
         let path: Vec<_> = control.path.iter().map(String::as_str).collect();
-        let (word, rest) = path.split_first().ok_or_else(|| self.unknown_word(""))?;
-        if !WORDS.contains(word) {
+        let (first, rest) = path.split_first().ok_or_else(|| self.unknown_path(""))?;
+        if !RESERVED.contains(first) {
             let at = self
-                .service_named(word)
-                .ok_or_else(|| self.unknown_word(word))?;
+                .service_named(first)
+                .ok_or_else(|| self.unknown_path(first))?;
             return self.verb(at, control);
         }
         if !rest.is_empty() {
             return Err(ControlError::unknown(format!(
-                "nothing is below /_emu/{word}"
+                "nothing is below /_emu/{first}"
             )));
         }
-        match (*word, control.method.as_str()) {
+        match (*first, control.method.as_str()) {
             ("clock", "GET") => Ok(self.shown_clock()),
-            ("clock", "POST") => self.turn_clock(control.body),
+            ("clock", "POST") => self.change_clock(control.body),
             ("switches", "GET") => Ok(self.shown_switches()),
             ("switches", "PUT") => self.switch(control.body),
             ("faults", "GET") => Ok(json!({ "faults": self.faults.shown() })),
@@ -107,14 +107,14 @@ impl World {
             }
             ("leaks", "POST") => self.leaks(control.body),
             ("reset", "POST") => Ok(self.reset()),
-            (word, method) => Err(ControlError {
+            (first, method) => Err(ControlError {
                 status: 405,
-                message: format!("/_emu/{word} does not take {method}"),
+                message: format!("/_emu/{first} does not take {method}"),
             }),
         }
     }
 
-    fn turn_clock(&mut self, body: Value) -> Answer {
+    fn change_clock(&mut self, body: Value) -> Answer {
         let change: ClockChange = read("clock", body)?;
         if change.advance.is_none() && change.factor.is_none() {
             return Err(ControlError::invalid(
@@ -134,7 +134,7 @@ impl World {
         json!({ "now": self.now(), "factor": self.clock.factor() })
     }
 
-    /// All or nothing: each service's switches are set on a copy first.
+    /// Sets all switches or none: each service's switches are set on a copy first.
     fn switch(&mut self, body: Value) -> Answer {
         let wanted: Map<String, Value> = read("switches", body)?;
         let mut turned = Vec::new();
@@ -238,16 +238,16 @@ impl World {
             } else {
                 service.verbs().join(", ")
             };
-            let asked = format!("{} {}", verb.method, verb.path.join("/"));
+            let requested = format!("{} {}", verb.method, verb.path.join("/"));
             Err(ControlError::unknown(format!(
-                "{name} has no verb {asked:?} under /_emu/{name}/; it has: {verbs}"
+                "{name} has no verb {requested:?} under /_emu/{name}/; it has: {verbs}"
             )))
         })
     }
 
     fn state(&self) -> Value {
         let now = self.now();
-        let held = self.services.iter().map(|Mounted { service, switches }| {
+        let states = self.services.iter().map(|Mounted { service, switches }| {
             let moment = Moment {
                 now,
                 switches,
@@ -255,7 +255,7 @@ impl World {
             };
             (service.name().to_owned(), service.state(&moment))
         });
-        Value::Object(held.collect())
+        Value::Object(states.collect())
     }
 
     fn violations(&self) -> Value {
@@ -319,16 +319,16 @@ impl World {
         ))
     }
 
-    fn unknown_word(&self, word: &str) -> ControlError {
-        let words = WORDS.join(", ");
+    fn unknown_path(&self, first: &str) -> ControlError {
+        let reserved = RESERVED.join(", ");
         ControlError::unknown(format!(
-            "/_emu/{word} is unknown; control: {words}; {}",
+            "/_emu/{first} is unknown; control: {reserved}; {}",
             self.service_names()
         ))
     }
 }
 
-/// A body in the form a request wants; serde's text names the fields that are allowed.
+/// Parses a body; serde's message names the allowed fields.
 pub(crate) fn read<T: DeserializeOwned>(what: &str, body: Value) -> Result<T, ControlError> {
     let body = if body.is_null() { json!({}) } else { body };
     serde_json::from_value(body).map_err(|wrong| ControlError::invalid(format!("{what}: {wrong}")))

@@ -1,5 +1,4 @@
-//! The whole emulator without HTTP, for unit tests: requests go in, answers come out, and the
-//! clock stands still.
+//! The whole emulator without HTTP, for unit tests. Its clock stands still.
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method};
@@ -15,7 +14,7 @@ pub(crate) struct Desk {
     world: World,
 }
 
-/// What came back.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: u16,
@@ -86,11 +85,11 @@ impl Desk {
 
     /// A control request that must succeed.
     pub(crate) fn control(&mut self, method: Method, path: &str, body: Value) -> Value {
-        self.asked(method, path, body)
+        self.try_control(method, path, body)
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn asked(
+    fn try_control(
         &mut self,
         method: Method,
         path: &str,
@@ -105,16 +104,16 @@ impl Desk {
         })
     }
 
-    /// An edit from behind.
+    /// A direct edit.
     pub(crate) fn mutate(&mut self, service: &str, mut change: Value) -> Value {
         change["service"] = json!(service);
         self.control(Method::POST, "mutate", change)
     }
 
-    /// An edit from behind that must be refused: why.
+    /// A direct edit that must be refused; returns the message.
     pub(crate) fn refused(&mut self, service: &str, mut change: Value) -> String {
         change["service"] = json!(service);
-        let answer = self.asked(Method::POST, "mutate", change);
+        let answer = self.try_control(Method::POST, "mutate", change);
         answer.expect_err("a refusal").message
     }
 
@@ -138,7 +137,7 @@ impl Desk {
         self.control(Method::GET, "state", Value::Null)[service].take()
     }
 
-    /// The rules broken so far.
+    /// The rules that were violated so far.
     pub(crate) fn broken(&mut self) -> Vec<String> {
         let mut shown = self.control(Method::GET, "violations", Value::Null);
         let list = shown["violations"].take();
@@ -146,7 +145,7 @@ impl Desk {
         list.as_array().expect("a list").iter().map(rule).collect()
     }
 
-    /// The kinds of what leaked.
+    /// The kinds of leaked resources.
     pub(crate) fn leaked(&mut self, living: Value) -> Vec<String> {
         let mut shown = self.control(Method::POST, "leaks", living);
         let list = shown["leaks"].take();

@@ -1,4 +1,4 @@
-//! Fault rules: what goes wrong on purpose, for whom, on what, how often.
+//! Fault rules: which requests get which fault, and how often.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use crate::accounts::Caller;
 use crate::service::Operation;
 use crate::span;
 
-/// A rule as control requests write it. A part that is absent matches everything.
+/// A rule in the form of control requests. An absent part matches everything.
 ///
-/// `operation` and `resource` may hold `*` for any run of characters. `caller` is an access key,
-/// an account, an ARN, or a role's ARN or name.
+/// `operation` and `resource` may contain `*` for any characters. `caller` is an access key, an
+/// account, an ARN, or a role's ARN or name.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
@@ -20,17 +20,17 @@ pub struct Rule {
     pub service: Option<String>,
     /// Operation, as in AWS's reference.
     pub operation: Option<String>,
-    /// What the request is about.
+    /// The resource of the request.
     pub resource: Option<String>,
-    /// Who calls.
+    /// The caller.
     pub caller: Option<String>,
-    /// How many requests it hits; absent means all, until deleted.
+    /// How many requests it applies to; absent means all, until it is deleted.
     pub times: Option<u64>,
     /// What happens to them.
     pub effect: Effect,
 }
 
-/// What happens to a request a rule hits.
+/// What happens to a request that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Effect {
@@ -39,7 +39,7 @@ pub enum Effect {
     /// Waits this long in real time, then executes.
     #[serde(deserialize_with = "span::deserialize")]
     Delay(Duration),
-    /// Executed; reads see the previous state. Meant for reads: a write is as ever.
+    /// Executed; reads return the previous state. For reads: writes are not changed.
     Stale,
     /// Not executed; the connection closes without an answer.
     CutBefore,
@@ -82,7 +82,7 @@ impl Effect {
     }
 }
 
-/// The rules in force, oldest first.
+/// The active rules, oldest first.
 #[derive(Debug, Default)]
 pub struct Faults {
     rules: Vec<(u64, Rule)>,
@@ -90,7 +90,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Puts a rule in force and gives its id.
+    /// Adds a rule; returns its id.
     pub fn add(&mut self, rule: Rule) -> Result<u64, String> {
         if rule.times == Some(0) {
             return Err("times must be 1 or more; leave it out for a rule that stays".to_owned());
@@ -108,7 +108,7 @@ impl Faults {
         Ok(self.added)
     }
 
-    /// The effect of the oldest rule that matches; that rule is used up by one.
+    /// The effect of the oldest rule that matches; counts the use.
     pub fn hit(
         &mut self,
         service: &str,
@@ -142,7 +142,7 @@ impl Faults {
         self.rules.clear();
     }
 
-    /// All rules in force, with how often each will still hit.
+    /// All active rules, with how often each will still apply.
     pub fn shown(&self) -> Value {
         self.rules
             .iter()
@@ -179,7 +179,7 @@ impl Rule {
     }
 }
 
-/// Whether `text` fits `pattern`, where `*` stands for any run of characters.
+/// Whether `text` matches `pattern`, where `*` stands for any characters.
 pub(crate) fn glob(pattern: &str, text: &str) -> bool {
     let Some((head, tail)) = pattern.split_once('*') else {
         return pattern == text;
@@ -215,12 +215,16 @@ mod tests {
     #[case::head("Get*", "GetAll", true)]
     #[case::middle("vol-*-a", "vol-1-b-a", true)]
     #[case::not_the_end("vol-*-a", "vol-1-b", false)]
-    fn a_star_stands_for_any_run(#[case] pattern: &str, #[case] text: &str, #[case] fits: bool) {
+    fn a_star_stands_for_any_characters(
+        #[case] pattern: &str,
+        #[case] text: &str,
+        #[case] fits: bool,
+    ) {
         assert_eq!(glob(pattern, text), fits);
     }
 
     #[test]
-    fn a_rule_is_used_up_after_its_times_and_the_next_one_takes_over() {
+    fn a_rule_is_used_up_after_its_times_and_the_next_one_applies() {
         let mut faults = Faults::default();
         faults
             .add(rule(
@@ -245,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rule_for_a_resource_spares_requests_without_one() {
+    fn a_rule_for_a_resource_does_not_match_without_one() {
         let mut faults = Faults::default();
         faults
             .add(rule(json!({ "resource": "a*", "effect": "cutAfter" })))
@@ -260,12 +264,12 @@ mod tests {
     #[rstest]
     #[case::no_times(json!({ "times": 0, "effect": "stale" }), "1 or more")]
     #[case::no_error(json!({ "effect": { "error": { "status": 200, "code": "Fine" } } }), "400 to 599")]
-    fn an_idle_rule_is_refused(#[case] written: Value, #[case] told: &str) {
+    fn a_rule_without_effect_is_refused(#[case] written: Value, #[case] expected: &str) {
         assert!(
             Faults::default()
                 .add(rule(written))
                 .unwrap_err()
-                .contains(told)
+                .contains(expected)
         );
     }
 }

@@ -1,19 +1,19 @@
-//! An emulator of AWS for tests and for work by hand: one HTTP server, many services.
+//! An emulator of AWS for tests and for manual use: one HTTP server, many services.
 //!
 //! ```text
-//! request -> sigv4 (who, which scope) -> accounts (whose key) -> router (service, operation)
-//!         -> faults (what goes wrong) -> service -> log -> answer
+//! request -> sigv4 (key, scope) -> accounts (account of the key) -> router (service, operation)
+//!         -> faults (which fault) -> service -> log -> answer
 //! /_emu/… -> control (clock, switches, faults, mutate, log, state, violations, oracle, leaks, reset)
 //! ```
-//! Services plug in through [`Service`]; STS is always there, [`probe`] is the smallest example.
-//! Each service keeps an oracle, and [`oracle`] has what is common to them: what a caller must
-//! never do is done anyway, and told under `violations`, so that a test can fail for it.
+//! Services implement [`Service`]; STS is always included, [`probe`] is the smallest example.
+//! Each service has an oracle, and [`oracle`] has their shared part: a call that breaks a rule is
+//! executed and reported under `violations`, so that a test can fail for it.
 //!
 //! # What it is not
-//! No signature is verified and no IAM policy evaluated, and nothing outlives the emulator.
-//! Do not let it listen on anything but loopback: `/_emu` asks nobody who he is.
+//! No signature is verified, no IAM policy is evaluated, and nothing is stored.
+//! Let it listen on loopback only: `/_emu` requires no authentication.
 
-// Not the product: the emulator has a clock of its own and ends its tasks with its thread.
+// Not part of the product: the emulator has its own clock and ends its tasks with its thread.
 #![allow(clippy::disallowed_methods)]
 
 pub mod accounts;
@@ -24,6 +24,7 @@ pub mod control;
 #[cfg(test)]
 mod desk;
 pub mod dynamodb;
+mod exclusive;
 pub mod faults;
 mod limits;
 pub mod log;
@@ -40,7 +41,6 @@ pub mod span;
 mod sts;
 pub mod switches;
 pub mod tenants;
-mod underway;
 pub mod wire;
 pub mod xml;
 

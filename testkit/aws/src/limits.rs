@@ -1,4 +1,4 @@
-//! How often one account may call one service: a token bucket each, on the emulator's clock.
+//! Rate limits per account and service: token buckets on the emulator's clock.
 
 use std::collections::HashMap;
 
@@ -17,9 +17,9 @@ struct Bucket {
 }
 
 impl Limits {
-    /// Whether `account` may call `service` now at `rate` calls a second; 0 is no limit.
+    /// Whether `account` may call `service` now at `rate` calls per second; 0 is no limit.
     ///
-    /// A bucket holds what one second gives, and at least one call, so a rate below one works.
+    /// A bucket holds the calls of one second, and at least one, so a rate below one works.
     pub(crate) fn admits(
         &mut self,
         service: &'static str,
@@ -48,7 +48,7 @@ impl Limits {
         admitted
     }
 
-    /// All buckets are full again.
+    /// Fills all buckets.
     pub(crate) fn reset(&mut self) {
         self.buckets.clear();
     }
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bucket_gives_its_rate_and_refills_with_time() {
+    fn a_bucket_allows_its_rate_and_refills_with_time() {
         let mut limits = Limits::default();
         let mut admitted = |millis| limits.admits("cdn", "1", 2.0, at(millis));
         assert_eq!([0, 0, 0].map(&mut admitted), [true, true, false]);
@@ -71,14 +71,14 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_rate_admits_one_call_at_a_time() {
+    fn a_low_rate_allows_one_call_at_a_time() {
         let mut limits = Limits::default();
         let mut admitted = |millis| limits.admits("cdn", "1", 0.5, at(millis));
         assert_eq!([0, 1900, 2000].map(&mut admitted), [true, false, true]);
     }
 
     #[test]
-    fn accounts_and_services_have_buckets_of_their_own() {
+    fn accounts_and_services_have_their_own_buckets() {
         let mut limits = Limits::default();
         assert!(limits.admits("cdn", "1", 1.0, at(0)));
         assert!(limits.admits("cdn", "2", 1.0, at(0)));

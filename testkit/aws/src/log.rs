@@ -1,4 +1,4 @@
-//! The request log: what came, from whom, and what it got, in the order of effects.
+//! The request log: request, caller and answer, in the order of effects.
 
 use std::collections::VecDeque;
 
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-/// Entries kept; the oldest go first.
+/// How many entries the log keeps; the oldest are dropped first.
 const ENTRIES: usize = 100_000;
 /// Bytes of bodies kept over all entries.
 const BYTES: usize = 128 << 20;
@@ -16,7 +16,7 @@ const BODY: usize = 64 << 10;
 /// One request. `seq`, `time` and the rest are the names in `GET /_emu/log`.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct Entry {
-    /// Number of the request, from 1, never given twice.
+    /// Number of the request, from 1, never used twice.
     pub seq: u64,
     /// When it was executed or refused, on the emulator's clock.
     pub time: Timestamp,
@@ -30,20 +30,20 @@ pub struct Entry {
     pub service: Option<String>,
     /// Operation.
     pub operation: Option<String>,
-    /// What it was about.
+    /// The resource.
     pub resource: Option<String>,
     /// Body as text, cut after 64 KiB.
     pub body: String,
-    /// Status answered; absent when the connection was cut instead.
+    /// Status of the answer; absent if the connection was cut instead.
     pub status: Option<u16>,
-    /// Error code answered.
+    /// Error code of the answer.
     pub code: Option<String>,
-    /// The effect of the fault rule that hit it.
+    /// The effect of the fault rule that applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fault: Option<&'static str>,
 }
 
-/// A bounded list of entries that tells how many it has dropped.
+/// A bounded list of entries that counts how many it has dropped.
 #[derive(Debug, Default)]
 pub struct Log {
     entries: VecDeque<Entry>,
@@ -68,14 +68,14 @@ impl Log {
         }
     }
 
-    /// Entries with a number above `since`, the last number given, and how many old ones are gone.
+    /// Entries with a number above `since`, the last number, and how many old entries were dropped.
     pub fn since(&self, since: u64) -> Value {
         let skipped = self.entries.partition_point(|entry| entry.seq <= since);
         let entries: Vec<_> = self.entries.range(skipped..).collect();
         json!({ "entries": entries, "last": self.last, "dropped": self.dropped })
     }
 
-    /// Forgets the entries. Numbers go on, so that a reader's `since` stays good.
+    /// Removes the entries. Numbers continue, so that a reader's `since` stays valid.
     pub fn reset(&mut self) {
         self.entries.clear();
         self.bytes = 0;
@@ -83,7 +83,7 @@ impl Log {
     }
 }
 
-/// A body as the log keeps it.
+/// A body as the log stores it.
 pub fn kept(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     if text.len() <= BODY {
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oldest_entries_go_and_the_log_says_so() {
+    fn the_oldest_entries_are_dropped_and_counted() {
         let mut log = Log::default();
         for _ in 0..ENTRIES + 3 {
             log.add(Entry::default());
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_go_on_after_a_reset() {
+    fn numbers_continue_after_a_reset() {
         let mut log = Log::default();
         log.add(Entry::default());
         log.reset();

@@ -1,4 +1,4 @@
-//! The emulator as a program, for work by hand: `aws-emulator --listen 127.0.0.1:4566`.
+//! The emulator as a program, for manual use: `aws-emulator --listen 127.0.0.1:4566`.
 
 use std::net::SocketAddr;
 use std::process::ExitCode;

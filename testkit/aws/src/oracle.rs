@@ -1,23 +1,22 @@
-//! The oracle's part that no service can play alone: what tests declare, and what holds for
-//! every service.
+//! The shared part of the oracle: what tests declare, and the rules for every service.
 //!
-//! `PUT /_emu/oracle` declares, each part optional; what is left out stays:
+//! `PUT /_emu/oracle` declares, each part optional; omitted parts stay:
 //! - `steady`: from now on any write is a violation, `writeWhileSteady`;
-//! - `clusters`: the cluster ids whose markers are ours; none means that all of them are;
-//! - `owned`: names that count as ours without a marker (an id in an object's status, an adoption
-//!   its object asks for); `*` stands for any run of characters.
+//! - `clusters`: the cluster ids whose markers are ours; none means all of them;
+//! - `owned`: names that are ours without a marker (an id in an object's status, a requested
+//!   adoption); `*` stands for any characters.
 //!
-//! Every declaration also makes the oracle forget what it saw sent, so a test that restarts its
+//! Every declaration also clears the requests that the oracle remembers, so a test that restarts its
 //! operator declares again, if only `{}`.
 //!
-//! For every service it tells on
-//! - `writeWhileSteady`: a write, refused or not, in a window declared steady;
-//! - `roleElsewhere`: credentials of AssumeRole at a service that says it is not for them;
-//! - `resentUnchanged`: a write refused for good and sent again unchanged within four minutes
-//!   while no write succeeded, or an Update sent twice running. A fault, a switch or an edit from
-//!   behind changes the world: nothing sent before it counts.
+//! For every service it reports
+//! - `writeWhileSteady`: a write, refused or not, while `steady` is declared;
+//! - `roleElsewhere`: credentials of AssumeRole at a service that does not expect them;
+//! - `resentUnchanged`: a write with a permanent refusal, sent again unchanged within four minutes
+//!   while no write succeeded, or an update sent twice in a row. After a fault, a switch or a direct
+//!   edit, earlier requests do not count.
 //!
-//! `POST /_emu/leaks` takes the [`Living`] and answers what has no object any more.
+//! `POST /_emu/leaks` takes the [`Living`] and returns the resources without an object.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
@@ -28,9 +27,9 @@ use serde::{Deserialize, Serialize};
 use crate::faults::glob;
 use crate::service::Violation;
 
-/// The shortest time after which a refused request may come again: five minutes less a fifth.
+/// The shortest time after which a refused request may be repeated: five minutes less a fifth.
 const SOON: SignedDuration = SignedDuration::from_mins(4);
-/// Refusals after which the same request is right again at once or after a read.
+/// Refusals after which the same request is valid at once or after a read.
 const PASSING: &[&str] = &[
     "Throttling",
     "ThrottlingException",
@@ -42,10 +41,10 @@ const PASSING: &[&str] = &[
     "ResourceNotDisabled",
 ];
 
-/// What tests have told the oracle.
+/// What tests have declared to the oracle.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Declared {
-    /// Whether any write is wrong.
+    /// Whether every write is a violation.
     pub steady: bool,
     /// Cluster ids whose markers are ours; empty means all.
     pub clusters: Vec<String>,
@@ -68,14 +67,14 @@ impl Declared {
         self.clusters.is_empty() || self.clusters.iter().any(|own| own == cluster)
     }
 
-    /// Whether one of a thing's names was declared ours.
+    /// Whether one of a resource's names was declared ours.
     pub fn owns(&self, names: &[&str]) -> bool {
         let named = |pattern: &String| names.iter().any(|name| glob(pattern, name));
         self.owned.iter().any(named)
     }
 }
 
-/// The objects that live, for the question what leaked.
+/// The objects that exist, to find leaked resources.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Living {
@@ -83,22 +82,22 @@ pub struct Living {
     pub objects: Vec<String>,
     /// Connection groups: `<name>` or `<cluster>/<name>`.
     pub groups: Vec<String>,
-    /// Ids, names and record names that were left on purpose; `*` as in `owned`.
+    /// Ids, names and record names that were left intentionally; `*` as in `owned`.
     pub retained: Vec<String>,
 }
 
 impl Living {
-    /// Whether the object a marker names lives.
+    /// Whether the object of a marker exists.
     pub fn has(&self, cluster: &str, object: &str) -> bool {
         lives(&self.objects, cluster, object)
     }
 
-    /// Whether the group a marker names lives.
+    /// Whether the group of a marker exists.
     pub fn has_group(&self, cluster: &str, group: &str) -> bool {
         lives(&self.groups, cluster, group)
     }
 
-    /// Whether a thing was left on purpose.
+    /// Whether a resource was left intentionally.
     pub fn retains(&self, names: &[&str]) -> bool {
         let named = |pattern: &String| names.iter().any(|name| glob(pattern, name));
         self.retained.iter().any(named)
@@ -110,7 +109,7 @@ fn lives(list: &[String], cluster: &str, name: &str) -> bool {
     list.iter().any(|one| one == name || *one == full)
 }
 
-/// One answered or cut request, as the oracle sees it.
+/// One answered or cut request, for the oracle.
 pub(crate) struct Sent<'a> {
     pub(crate) service: &'static str,
     pub(crate) account: &'a str,
@@ -120,7 +119,7 @@ pub(crate) struct Sent<'a> {
     pub(crate) is_write: bool,
     /// The error code; `None` is success.
     pub(crate) code: Option<&'a str>,
-    /// Whether a fault rule or the rate had a hand in it.
+    /// Whether a fault rule or the rate limit affected it.
     pub(crate) disturbed: bool,
 }
 
@@ -136,7 +135,7 @@ struct Last {
 #[derive(Debug, Default)]
 pub(crate) struct Oracle {
     pub(crate) declared: Declared,
-    /// The last write to each thing, by service, account and name.
+    /// The last write to each resource, by service, account and name.
     last: HashMap<(&'static str, String, String), Last>,
     violations: Vec<(&'static str, Violation)>,
 }
@@ -155,16 +154,16 @@ impl Oracle {
         self.last.clear();
     }
 
-    /// Nothing sent before counts any more: the world was changed from behind.
+    /// Earlier requests no longer count, because a direct edit changed the state.
     pub(crate) fn disturb(&mut self) {
         self.last.clear();
     }
 
-    pub(crate) fn tell(&mut self, service: &'static str, violation: Violation) {
+    pub(crate) fn report(&mut self, service: &'static str, violation: Violation) {
         self.violations.push((service, violation));
     }
 
-    /// Judges a request by what every service has in common.
+    /// Checks a request against the rules for every service.
     pub(crate) fn see(&mut self, sent: &Sent<'_>, now: Timestamp) {
         if sent.disturbed {
             self.last
@@ -194,7 +193,7 @@ impl Oracle {
             self.found(sent, "resentUnchanged", "again as it was", now);
         }
         match sent.code {
-            // It may be right again: a second one is judged by what comes between.
+            // The same write may be valid later: a second one is checked against what comes between.
             Some(code) if PASSING.contains(&code) => {
                 self.last.remove(&key);
                 return;
@@ -224,7 +223,7 @@ impl Oracle {
             rule,
             detail,
         };
-        self.tell(sent.service, violation);
+        self.report(sent.service, violation);
     }
 
     pub(crate) fn violations(&self) -> &[(&'static str, Violation)] {
@@ -290,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_write_that_succeeded_in_between_excuses_the_refused_one() {
+    fn a_successful_write_in_between_allows_the_refused_one() {
         let mut oracle = Oracle::default();
         oracle.see(&sent("Create", Some("EntityNotFound")), at(0));
         let other = Sent {
@@ -316,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_fault_the_same_request_is_right() {
+    fn after_a_fault_the_same_request_is_valid() {
         let mut oracle = Oracle::default();
         oracle.see(&sent("Create", Some("AccessDenied")), at(0));
         let read = Sent {
@@ -330,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn any_write_is_wrong_while_all_is_steady() {
+    fn every_write_is_a_violation_while_steady() {
         let mut oracle = Oracle::default();
         oracle.declare(Declaring {
             steady: Some(true),
@@ -346,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn a_declaration_changes_what_it_names() {
+    fn a_declaration_changes_only_what_it_names() {
         let mut oracle = Oracle::default();
         let first: Declaring =
             serde_json::from_str(r#"{"clusters": ["c1"], "owned": ["*.example.com"]}"#).unwrap();
@@ -362,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_lives_with_or_without_its_cluster() {
+    fn an_object_is_found_with_or_without_its_cluster() {
         let living = Living {
             objects: vec!["web/a".to_owned(), "c1/web/b".to_owned()],
             ..Living::default()

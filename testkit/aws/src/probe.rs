@@ -1,6 +1,6 @@
-//! `probe`: the smallest outside there is, for tests of what stands on the emulator.
+//! `probe`: the smallest service, for tests of the emulator and of the feature `probe`.
 //!
-//! It keeps named things, one shelf an account. JSON 1.1: `POST /` with
+//! It stores named things per account. JSON 1.1: `POST /` with
 //! `Content-Type: application/x-amz-json-1.1`, signed for service `probe`, any region.
 //!
 //! | `X-Amz-Target` | body | answer |
@@ -11,19 +11,20 @@
 //! | `Probe.List` | `{"marker"?}` | `{"things": [the thing, …]}`, by name |
 //!
 //! The thing: `{"name", "value", "token", "marker", "version"}`; the version counts its changes
-//! from 1. `Put` creates or replaces. With a `token` it happens once an account: the same token
-//! and body again answer the same and change nothing (also after a deletion); another body is
-//! `IdempotentParameterMismatch` 400. Get and Delete of nothing: `ResourceNotFoundException` 400.
+//! from 1. `Put` creates or replaces. With a `token` it is executed once per account: the same token
+//! and body again return the same answer and change nothing (also after a deletion); another body is
+//! `IdempotentParameterMismatch` 400. Get and Delete of a missing thing:
+//! `ResourceNotFoundException` 400.
 //! Unknown or missing fields: `SerializationException` 400.
 //!
-//! The `marker` says whose a thing is. The oracle tells on
+//! The `marker` names the owner of a thing. The oracle reports
 //! - `twoWithOneMarker`: a second thing of the same marker, over all accounts;
 //! - `foreignChanged`, `foreignDeleted`: a change or deletion whose marker is not the thing's
-//!   (a thing without one belongs to nobody, so only a call without one may touch it).
+//!   (a thing without a marker has no owner, so only a call without one may change it).
 //!
-//! Switch `readLag` (a span): Get and List answer as of that long ago. `mutate` edits behind the
-//! oracle's back: `{"service": "probe", "account"?, "put": {"name", "value", "marker"?}}` or
-//! `"delete": "<name>"`. Verb: `GET /_emu/probe/things/<account>` lists what really is there.
+//! Switch `readLag` (a span): Get and List return the state of that long ago. `mutate` edits without
+//! the oracle: `{"service": "probe", "account"?, "put": {"name", "value", "marker"?}}` or
+//! `"delete": "<name>"`. Verb: `GET /_emu/probe/things/<account>` lists the current things.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -46,11 +47,11 @@ const SWITCHES: &[Switch] = &[Switch {
     accepts: Accepts::Span(Duration::ZERO),
 }];
 
-/// The service; see the module's text for its wire form.
+/// The service; the module's documentation describes its wire format.
 #[derive(Debug, Default)]
 pub struct Probe {
     shelves: BTreeMap<String, Shelf<Thing>>,
-    /// By account and token: what was asked, and what was answered.
+    /// By account and token: the request and its answer.
     tokens: HashMap<(String, String), (Put, Thing)>,
     violations: Vec<Violation>,
 }
@@ -94,26 +95,26 @@ struct List {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Change {
+struct ProbeChange {
     account: Option<String>,
     put: Option<Put>,
     delete: Option<String>,
 }
 
 impl Probe {
-    /// A probe that holds nothing.
+    /// An empty probe.
     pub fn new() -> Self {
         Self::default()
     }
 
     fn put(&mut self, account: &str, put: Put, now: Timestamp) -> Result<Thing, ApiError> {
         let seen = put.token.clone().map(|token| (account.to_owned(), token));
-        if let Some((asked, answered)) = seen.as_ref().and_then(|key| self.tokens.get(key)) {
-            if *asked == put {
+        if let Some((earlier, answered)) = seen.as_ref().and_then(|key| self.tokens.get(key)) {
+            if *earlier == put {
                 return Ok(answered.clone());
             }
-            let told = "The token was used before with other parameters.";
-            return Err(ApiError::new(400, "IdempotentParameterMismatch", told));
+            let message = "The token was used before with other parameters.";
+            return Err(ApiError::new(400, "IdempotentParameterMismatch", message));
         }
         self.judge_put(account, &put, now);
         let thing = self.store(account, put.clone(), now);
@@ -269,7 +270,7 @@ impl Service for Probe {
     }
 
     fn mutate(&mut self, moment: &Moment<'_>, change: Value) -> Result<Value, ControlError> {
-        let Change {
+        let ProbeChange {
             account,
             put,
             delete,
@@ -299,7 +300,7 @@ impl Service for Probe {
 
     fn verb(&mut self, _moment: &Moment<'_>, verb: &Verb) -> Option<Result<Value, ControlError>> {
         match (&verb.method, verb.path.as_slice()) {
-            (&Method::GET, [word, account]) if word == "things" => {
+            (&Method::GET, [first, account]) if first == "things" => {
                 Some(Ok(json!({ "things": self.list(account, View::Live) })))
             }
             _ => None,
@@ -307,11 +308,11 @@ impl Service for Probe {
     }
 
     fn state(&self, _moment: &Moment<'_>) -> Value {
-        let held = self
+        let accounts = self
             .shelves
             .keys()
             .map(|account| (account.clone(), json!(self.list(account, View::Live))));
-        Value::Object(held.collect())
+        Value::Object(accounts.collect())
     }
 
     fn violations(&self) -> Vec<Violation> {

@@ -1,14 +1,14 @@
-//! How each family of AWS services words an error on the wire.
+//! The error formats of the AWS protocols.
 
 use serde_json::json;
 
 use crate::wire::{Request, Response};
 use crate::xml::Element;
 
-/// A service's wire protocol, as far as errors differ by it.
+/// A service's wire protocol; it decides the format of errors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Protocol {
-    /// Form in, XML out (STS, RDS); errors carry this namespace.
+    /// Form in, XML out (STS, RDS); errors have this namespace.
     Query {
         /// Namespace of the service's documents.
         namespace: &'static str,
@@ -22,7 +22,7 @@ pub enum Protocol {
     },
     /// JSON 1.0 (DynamoDB): the error type is qualified by the service's shape namespace.
     Json10 {
-        /// What stands before `#` in `__type`.
+        /// The text before `#` in `__type`.
         shapes: &'static str,
     },
     /// JSON 1.1 (ACM).
@@ -32,7 +32,7 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// The likeliest protocol of a request no service recognises.
+    /// The most likely protocol of a request that no service recognises.
     pub fn guess(request: &Request) -> Self {
         match request.header("content-type").unwrap_or_default() {
             "application/x-amz-json-1.0" => Self::Json10 {
@@ -46,7 +46,7 @@ impl Protocol {
         }
     }
 
-    /// The answer that carries `error`.
+    /// The answer for `error`.
     pub fn error(self, error: &ApiError, request_id: &str) -> Response {
         match self {
             Self::Query { namespace } | Self::RestXml { namespace } => {
@@ -96,7 +96,7 @@ impl Protocol {
         }
     }
 
-    /// The answer to a caller that calls too often.
+    /// The error for a throttled call.
     pub fn throttled(self) -> ApiError {
         let (status, code) = match self {
             Self::Query { .. } | Self::RestXml { .. } => (400, "Throttling"),
@@ -107,7 +107,7 @@ impl Protocol {
         ApiError::new(status, code, "Rate exceeded")
     }
 
-    /// A refused caller in this protocol's words: the same cause has other codes elsewhere.
+    /// The error for a refused caller: the codes differ between protocols.
     pub fn refusal(self, refusal: &Refusal) -> ApiError {
         let (xml, json, ec2) = refusal.codes();
         let message = refusal.message();
@@ -120,14 +120,14 @@ impl Protocol {
     }
 }
 
-/// An error a service answers with.
+/// An error that a service returns.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApiError {
     /// HTTP status.
     pub status: u16,
     /// AWS's error code.
     pub code: String,
-    /// AWS's text, or as close as is known.
+    /// AWS's message, or our best approximation.
     pub message: String,
 }
 
@@ -142,18 +142,18 @@ impl ApiError {
     }
 }
 
-/// Why the front door turns a request away before any service sees it.
+/// Why a request is refused before it reaches a service.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Refusal {
     /// Not signed at all.
     NoSignature,
-    /// Signed in part.
+    /// The signature is incomplete.
     BadSignature(String),
-    /// Nobody's key, or a session token that does not belong to it.
+    /// The key is unknown, or the session token does not belong to it.
     UnknownKey,
-    /// The session is over on the emulator's clock.
+    /// The session has expired on the emulator's clock.
     Expired,
-    /// Signed for a region the service does not answer in.
+    /// Signed for a region that the service does not have.
     WrongRegion(String),
 }
 
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn query_and_rest_xml_errors_name_the_namespace_and_who_is_to_blame() {
+    fn query_and_rest_xml_errors_have_namespace_and_fault_type() {
         let (body, _) = written(Protocol::Query { namespace: "urn:q" }, 400);
         let error = "<Error><Type>Sender</Type><Code>Bad</Code><Message>a &lt; b</Message></Error>";
         assert!(body.ends_with(&format!(
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn ec2_errors_stand_in_a_list() {
+    fn ec2_errors_are_in_a_list() {
         let (body, _) = written(Protocol::Ec2, 400);
         let error = "<Errors><Error><Code>Bad</Code><Message>a &lt; b</Message></Error></Errors>";
         assert!(body.ends_with(&format!(
@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn json_errors_carry_their_type_in_body_and_header() {
+    fn json_errors_have_their_type_in_body_and_header() {
         let bare = Some("Bad".to_owned());
         let (body, kind) = written(Protocol::Json11, 400);
         assert_eq!(
@@ -253,21 +253,21 @@ mod tests {
     }
 
     #[test]
-    fn too_many_calls_have_each_protocols_own_code() {
-        let told = |protocol: Protocol| {
+    fn throttling_has_each_protocols_own_code() {
+        let codes = |protocol: Protocol| {
             let error = protocol.throttled();
             (error.status, error.code)
         };
         assert_eq!(
-            told(Protocol::RestXml { namespace: "" }),
+            codes(Protocol::RestXml { namespace: "" }),
             (400, "Throttling".to_owned())
         );
         assert_eq!(
-            told(Protocol::Json11),
+            codes(Protocol::Json11),
             (400, "ThrottlingException".to_owned())
         );
         assert_eq!(
-            told(Protocol::Ec2),
+            codes(Protocol::Ec2),
             (503, "RequestLimitExceeded".to_owned())
         );
     }

@@ -1,4 +1,4 @@
-//! From a request to its service: who asks, whose operation it is, which fault hits it.
+//! Finds the caller, the service, the operation and the fault of a request.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,6 +8,7 @@ use parking_lot::Mutex;
 
 use crate::accounts::{Accounts, Caller};
 use crate::clock::Clock;
+use crate::exclusive::{ExclusiveResources, ExclusiveUse};
 use crate::faults::{Effect, Faults};
 use crate::limits::Limits;
 use crate::log::{self, Entry, Log};
@@ -17,17 +18,16 @@ use crate::service::{Call, Moment, Operation, Outcome, Service, Violation};
 use crate::shelf::View;
 use crate::sigv4::{self, Signed, Unsigned};
 use crate::switches::Switches;
-use crate::underway::{Alone, Underway};
 use crate::wire::{Request, Response};
 
-/// Everything the emulator holds. One lock guards it, so requests run one after another.
+/// The state of the emulator. One lock protects it, so requests run one after another.
 pub(crate) struct World {
     pub(crate) clock: Clock,
     pub(crate) accounts: Arc<Mutex<Accounts>>,
     pub(crate) services: Vec<Mounted>,
     pub(crate) faults: Faults,
     pub(crate) limits: Limits,
-    pub(crate) underway: Underway,
+    pub(crate) exclusive: ExclusiveResources,
     pub(crate) oracle: Oracle,
     pub(crate) log: Log,
     pub(crate) answered: u64,
@@ -46,17 +46,17 @@ impl Mounted {
     }
 }
 
-/// A request that found its service and may be executed.
+/// A request that has a service and may be executed.
 pub(crate) struct Admitted {
     at: usize,
     operation: Operation,
     signed: Option<Signed>,
     caller: Option<Caller>,
     effect: Option<Effect>,
-    /// Why it is not executed after all: too many calls, or another one in its way.
+    /// Why it is not executed: too many calls, or another request has the resource.
     refused: Option<ApiError>,
-    /// Keeps others out until it is answered.
-    alone: Option<Alone>,
+    /// Excludes other requests until it is answered.
+    exclusive_use: Option<ExclusiveUse>,
 }
 
 impl Admitted {
@@ -73,7 +73,7 @@ impl Admitted {
             caller,
             effect: None,
             refused: None,
-            alone: None,
+            exclusive_use: None,
         }
     }
 
@@ -87,15 +87,15 @@ impl Admitted {
     }
 }
 
-/// What the connection does at the end.
+/// How the connection ends.
 #[derive(Debug)]
 pub(crate) enum Ending {
     Answer(Response),
     Cut,
 }
 
-/// A request turned away at the door.
-struct TurnedAway {
+/// A request that is refused before it reaches a service.
+struct RefusedRequest {
     protocol: Protocol,
     error: ApiError,
     signed: Option<Signed>,
@@ -103,7 +103,7 @@ struct TurnedAway {
 }
 
 impl World {
-    /// Finds service and caller and takes the fault that hits, or answers with the refusal.
+    /// Finds service, caller and fault, or returns the refusal.
     pub(crate) fn admit(&mut self, request: &Request) -> Result<Admitted, Response> {
         match self.admitted(request) {
             Ok(admitted) => Ok(self.queued(admitted)),
@@ -121,7 +121,7 @@ impl World {
         }
     }
 
-    /// The limits of a service, then the faults: a request that is turned back uses none up.
+    /// Checks the limits of a service, then the faults: a request that is refused uses up no fault.
     fn queued(&mut self, mut admitted: Admitted) -> Admitted {
         let now = self.clock.now();
         let Mounted { service, switches } = &mut self.services[admitted.at];
@@ -135,8 +135,8 @@ impl World {
             return admitted;
         }
         if let Some(what) = service.exclusive(&admitted.operation) {
-            admitted.alone = self.underway.take(name, &what);
-            if admitted.alone.is_none() {
+            admitted.exclusive_use = self.exclusive.take(name, &what);
+            if admitted.exclusive_use.is_none() {
                 let moment = Moment {
                     now,
                     switches,
@@ -152,7 +152,7 @@ impl World {
         admitted
     }
 
-    fn admitted(&self, request: &Request) -> Result<Admitted, Box<TurnedAway>> {
+    fn admitted(&self, request: &Request) -> Result<Admitted, Box<RefusedRequest>> {
         let signed = match sigv4::signed(request) {
             Ok(signed) => signed,
             Err(unsigned) => return self.unsigned(request, unsigned),
@@ -163,7 +163,7 @@ impl World {
             .position(|one| one.service.signing_name() == signed.scope.service);
         let Some(at) = found else {
             let error = self.not_emulated(&signed.scope.service);
-            return Err(Box::new(TurnedAway {
+            return Err(Box::new(RefusedRequest {
                 protocol: Protocol::guess(request),
                 error,
                 signed: Some(signed),
@@ -173,7 +173,7 @@ impl World {
         let service = &self.services[at].service;
         let (protocol, name) = (service.protocol(), service.name());
         let refused = |refusal: &Refusal| {
-            Box::new(TurnedAway {
+            Box::new(RefusedRequest {
                 protocol,
                 error: protocol.refusal(refusal),
                 signed: Some(signed.clone()),
@@ -193,7 +193,7 @@ impl World {
             .map_err(|refusal| refused(&refusal))?;
         match service.operation(request) {
             Some(operation) => Ok(Admitted::new(at, operation, Some(signed), Some(caller))),
-            None => Err(Box::new(TurnedAway {
+            None => Err(Box::new(RefusedRequest {
                 protocol,
                 error: no_operation(name),
                 signed: Some(signed),
@@ -202,14 +202,18 @@ impl World {
         }
     }
 
-    /// An unsigned request goes on only to an operation that allows it.
-    fn unsigned(&self, request: &Request, unsigned: Unsigned) -> Result<Admitted, Box<TurnedAway>> {
-        let mut asked = self
+    /// An unsigned request is accepted only for an operation that allows it.
+    fn unsigned(
+        &self,
+        request: &Request,
+        unsigned: Unsigned,
+    ) -> Result<Admitted, Box<RefusedRequest>> {
+        let mut anonymous = self
             .services
             .iter()
             .enumerate()
             .filter_map(|(at, one)| Some((at, one.service.operation(request)?)));
-        let found = asked.next();
+        let found = anonymous.next();
         let refusal = match (unsigned, &found) {
             (Unsigned::Missing, Some((at, operation)))
                 if self.services[*at].service.is_anonymous(&operation.name) =>
@@ -226,7 +230,7 @@ impl World {
                 let protocol =
                     service.map_or_else(|| Protocol::guess(request), |service| service.protocol());
                 let error = protocol.refusal(&refusal.unwrap_or(Refusal::NoSignature));
-                Err(Box::new(TurnedAway {
+                Err(Box::new(RefusedRequest {
                     protocol,
                     error,
                     signed: None,
@@ -237,19 +241,19 @@ impl World {
     }
 
     fn not_emulated(&self, name: &str) -> ApiError {
-        let known: Vec<_> = self
+        let names: Vec<_> = self
             .services
             .iter()
             .map(|one| one.service.signing_name())
             .collect();
-        let told = format!(
+        let message = format!(
             "The emulator has no service that signs as '{name}'; it has: {}.",
-            known.join(", ")
+            names.join(", ")
         );
-        ApiError::new(501, "ServiceNotEmulated", &told)
+        ApiError::new(501, "ServiceNotEmulated", &message)
     }
 
-    /// Executes what was admitted, as far as its fault lets it, and writes the log.
+    /// Executes an admitted request, as far as its fault allows, and writes the log.
     pub(crate) fn execute(&mut self, mut admitted: Admitted, request: &Request) -> Ending {
         let id = self.request_id();
         let result = match (admitted.refused.take(), &admitted.effect) {
@@ -319,7 +323,7 @@ impl World {
         service.call(&call, request)
     }
 
-    /// Tells the oracles how a request ended.
+    /// Reports the outcome of a request to the oracles.
     fn judge(
         &mut self,
         admitted: &Admitted,
@@ -358,7 +362,7 @@ impl World {
             let detail = format!("{} called {} of {name}", caller.arn, operation.name);
             let rule = "roleElsewhere";
             let time = now;
-            self.oracle.tell(name, Violation { time, rule, detail });
+            self.oracle.report(name, Violation { time, rule, detail });
         }
         self.oracle.see(&sent, now);
     }
@@ -385,8 +389,9 @@ impl World {
 }
 
 fn no_operation(service: &str) -> ApiError {
-    let told = format!("The emulated {service} does not know the operation this request asks for.");
-    ApiError::new(400, "InvalidAction", &told)
+    let message =
+        format!("The emulated {service} does not know the operation this request asks for.");
+    ApiError::new(400, "InvalidAction", &message)
 }
 
 fn finished(answer: Response, id: &str) -> Response {

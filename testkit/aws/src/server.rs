@@ -1,4 +1,4 @@
-//! The HTTP server: a thread of its own, torn down when the [`Emulator`] is dropped.
+//! The HTTP server: a separate thread that ends when the [`Emulator`] is dropped.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -19,7 +19,8 @@ use tokio::task::JoinSet;
 
 use crate::accounts::Accounts;
 use crate::clock::Clock;
-use crate::control::{Control, WORDS};
+use crate::control::{Control, RESERVED};
+use crate::exclusive::ExclusiveResources;
 use crate::faults::Faults;
 use crate::limits::Limits;
 use crate::log::Log;
@@ -29,15 +30,14 @@ use crate::protocol::{ApiError, Protocol};
 use crate::router::{Ending, Mounted, World};
 use crate::service::{ControlError, Service};
 use crate::sts::Sts;
-use crate::underway::Underway;
 use crate::wire::{Request, Response};
 
-/// The largest body taken. Nothing the emulated services accept comes near.
+/// The largest accepted body. The emulated services accept much less.
 const LARGEST_BODY: usize = 16 << 20;
 
 /// A running emulator: one HTTP server for all its services.
 ///
-/// It has a thread and a runtime of its own, so one instance can serve tests of several runtimes.
+/// It has its own thread and runtime, so one instance can serve tests of several runtimes.
 /// Dropping it closes the port and every connection.
 #[derive(Debug)]
 pub struct Emulator {
@@ -47,7 +47,7 @@ pub struct Emulator {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What an emulator is made of. STS is always there.
+/// The parts of an emulator. STS is always included.
 #[must_use = "nothing runs until start"]
 pub struct Builder {
     services: Vec<Box<dyn Service>>,
@@ -58,21 +58,21 @@ pub struct Builder {
 /// Why an emulator did not start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    /// The address cannot be had.
+    /// The address is not available.
     #[error(
         "the AWS emulator cannot listen on {address}: {source}; choose another address, or port 0 for a free one"
     )]
     Listen {
-        /// The address asked for.
+        /// The requested address.
         address: SocketAddr,
-        /// What the system says.
+        /// The error of the operating system.
         source: io::Error,
     },
-    /// The clock cannot run as asked.
+    /// The factor of the clock is not valid.
     #[error("the AWS emulator's clock: {0}")]
     Clock(String),
-    /// Two services of one name, or a name that control uses itself.
-    #[error("the AWS emulator cannot take service {0:?}: the name is taken; remove one of the two")]
+    /// Two services have the same name, or a name is reserved for control.
+    #[error("the AWS emulator cannot add service {0:?}: the name is taken; remove one of the two")]
     NameTaken(&'static str),
     /// The thread ended before it listened.
     #[error("the AWS emulator's thread did not start: {0}")]
@@ -95,7 +95,7 @@ impl Builder {
         self
     }
 
-    /// Adds every service there is: `probe`, and those of [`crate::tenants`].
+    /// Adds all services: `probe`, and those of [`crate::tenants`].
     pub fn every_service(self) -> Self {
         let probe: Box<dyn Service> = Box::new(Probe::new());
         let all = [probe].into_iter().chain(crate::tenants::services());
@@ -145,11 +145,11 @@ impl Builder {
         let accounts = Arc::new(Mutex::new(Accounts::default()));
         let mut services = vec![Mounted::new(Box::new(Sts::new(Arc::clone(&accounts))))];
         for service in self.services {
-            let taken = |one: &Mounted| {
+            let is_taken = |one: &Mounted| {
                 one.service.name() == service.name()
                     || one.service.signing_name() == service.signing_name()
             };
-            if WORDS.contains(&service.name()) || services.iter().any(taken) {
+            if RESERVED.contains(&service.name()) || services.iter().any(is_taken) {
                 return Err(StartError::NameTaken(service.name()));
             }
             services.push(Mounted::new(service));
@@ -160,7 +160,7 @@ impl Builder {
             services,
             faults: Faults::default(),
             limits: Limits::default(),
-            underway: Underway::default(),
+            exclusive: ExclusiveResources::default(),
             oracle: Oracle::default(),
             log: Log::default(),
             answered: 0,
@@ -169,7 +169,7 @@ impl Builder {
 }
 
 impl Emulator {
-    /// An emulator with STS alone, on a free loopback port, in real time.
+    /// An emulator with only STS, on a free loopback port, in real time.
     pub fn builder() -> Builder {
         Builder {
             services: Vec::new(),
@@ -185,7 +185,7 @@ impl Emulator {
 
     /// A control request without HTTP: `path` is what follows `/_emu/`, query included.
     ///
-    /// The same words, answers and refusals as over HTTP (see [`crate::control`]).
+    /// The same requests and answers as over HTTP (see [`crate::control`]).
     pub fn control(&self, method: Method, path: &str, body: Value) -> Result<Value, ControlError> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let request = Request::new(method, path, query, http::HeaderMap::new(), Bytes::new());
@@ -206,7 +206,7 @@ impl Emulator {
 
 impl Drop for Emulator {
     fn drop(&mut self) {
-        // A receiver that is gone means that the thread has ended already.
+        // Without a receiver the thread has ended already.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
@@ -217,7 +217,7 @@ impl Drop for Emulator {
     }
 }
 
-/// The thread: listens, serves, and takes every connection with it when told to stop.
+/// The thread: listens and serves; when it stops, it ends every connection.
 fn run(
     listen: SocketAddr,
     world: Shared,
@@ -260,7 +260,7 @@ async fn accept(listener: TcpListener, world: Shared) {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // A connection that failed while being accepted is its client's loss alone.
+                // A connection that failed while it was accepted concerns only its client.
                 if let Ok((stream, _)) = accepted {
                     connections.spawn(serve(stream, world.clone()));
                 }
@@ -272,7 +272,7 @@ async fn accept(listener: TcpListener, world: Shared) {
 
 async fn serve(stream: TcpStream, world: Shared) {
     let answering = service_fn(move |request| answer(request, world.clone()));
-    // The error of a connection is the client's to see: it left, or we cut it on purpose.
+    // The client sees the error of its connection: it left, or we cut it on purpose.
     let _ = hyper::server::conn::http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answering)
         .await;
@@ -355,7 +355,7 @@ fn written(answer: Response) -> Written {
     response
         .body(Full::new(answer.body))
         .unwrap_or_else(|error: http::Error| -> Written {
-            let body = format!("the emulated service answered what HTTP cannot carry: {error}");
+            let body = format!("the answer of the emulated service is not valid HTTP: {error}");
             let mut response = hyper::Response::new(Full::new(Bytes::from(body)));
             *response.status_mut() = http::StatusCode::INTERNAL_SERVER_ERROR;
             response

@@ -1,4 +1,4 @@
-//! What an emulated service is to the rest: one trait, and what it is told on each call.
+//! The trait of an emulated service, and the context of its calls.
 
 use http::Method;
 use jiff::Timestamp;
@@ -14,13 +14,13 @@ use crate::wire::{Request, Response};
 
 /// An emulated AWS service.
 ///
-/// One request runs at a time over all services, so a service needs no locks of its own, and the
-/// log's order is the order of effects. It owns its state: keep what belongs to an account under
-/// `call.caller.account`, and what is unique over all accounts beside it. Two services that see
-/// each other's things share an `Arc<Mutex<_>>` given to both.
+/// One request runs at a time over all services, so a service needs no locks, and the order of the
+/// log is the order of effects. It owns its state: store what belongs to an account under
+/// `call.caller.account`, and what is unique over all accounts beside it. Two services with shared
+/// state get the same `Arc<Mutex<_>>`.
 ///
-/// Time enters through [`Moment::now`] only; a state that takes time is computed from when it
-/// began, not by a timer.
+/// Use only [`Moment::now`] for time; compute the state of a long operation from its start time, not
+/// with a timer.
 pub trait Service: Send {
     /// The name in control requests and in the log.
     fn name(&self) -> &'static str;
@@ -30,60 +30,60 @@ pub trait Service: Send {
         self.name()
     }
 
-    /// How its errors look on the wire.
+    /// The format of its errors.
     fn protocol(&self) -> Protocol;
 
-    /// The regions it answers in; `None` is any.
+    /// The regions it has; `None` is any.
     fn regions(&self) -> Option<&'static [&'static str]> {
         None
     }
 
-    /// Which operation `request` asks for and on what; `None` if it is none of this service's.
-    /// Must not depend on state: it also tells whose protocol an unsigned request speaks.
+    /// The operation and the resource of `request`; `None` if it is not for this service. Must not
+    /// depend on state: it also decides the protocol of an unsigned request.
     fn operation(&self, request: &Request) -> Option<Operation>;
 
-    /// Whether `operation` may come unsigned.
+    /// Whether `operation` may be unsigned.
     fn is_anonymous(&self, _operation: &str) -> bool {
         false
     }
 
-    /// Whether `operation` changes anything. Names that begin like a read's are reads.
+    /// Whether `operation` changes anything. Names that begin like those of reads are reads.
     fn is_write(&self, operation: &str) -> bool {
         const READS: &[&str] = &["Get", "List", "Describe", "Scan", "Verify", "Assume"];
         !READS.iter().any(|read| operation.starts_with(read))
     }
 
-    /// Whether credentials that AssumeRole gave belong here; the oracle tells on those elsewhere.
+    /// Whether credentials from AssumeRole may be used here; if not, the oracle reports them.
     fn is_for_roles(&self) -> bool {
         true
     }
 
-    /// What `operation` must have to itself until it is answered, such as a zone.
+    /// The resource, such as a zone, that `operation` uses exclusively until it is answered.
     fn exclusive(&self, _operation: &Operation) -> Option<String> {
         None
     }
 
-    /// The answer to a request that came while another had what both must have to themselves.
+    /// The answer to a request while another one uses its exclusive resource.
     fn overlapped(&mut self, _moment: &Moment<'_>, what: &str) -> ApiError {
         ApiError::new(409, "Conflict", &format!("Another request has {what}."))
     }
 
-    /// Carries `request` out. A rejected one changes nothing. Reads look through `call.view`.
+    /// Executes `request`. A rejected one changes nothing. Reads use `call.view`.
     fn call(&mut self, call: &Call<'_>, request: &Request) -> Result<Response, ApiError>;
 
-    /// Hears how each of its requests ended, also those that a fault kept from [`Service::call`].
+    /// Is called with the outcome of each request, also if a fault prevented [`Service::call`].
     fn seen(&mut self, _moment: &Moment<'_>, _outcome: &Outcome<'_>) {}
 
-    /// The switches it knows.
+    /// Its switches.
     fn switches(&self) -> &'static [Switch] {
         &[]
     }
 
-    /// Edits from behind: seeds, console edits, forced states. `change` is the control request
-    /// without its `service`. What it makes is foreign to the operator under test.
+    /// Direct edits: seeds, manual edits, forced states. `change` is the control request without its
+    /// `service`. What it creates is foreign to the operator under test.
     fn mutate(&mut self, moment: &Moment<'_>, change: Value) -> Result<Value, ControlError>;
 
-    /// The service's own control verbs, as `METHOD path` lines for people who ask for others.
+    /// The service's own control verbs, as `METHOD path` lines for error messages.
     fn verbs(&self) -> &'static [&'static str] {
         &[]
     }
@@ -93,68 +93,68 @@ pub trait Service: Send {
         None
     }
 
-    /// Everything it holds, for tests to read.
+    /// Its whole state, for tests.
     fn state(&self, moment: &Moment<'_>) -> Value;
 
-    /// What its oracle has seen go wrong since the last reset.
+    /// The violations that its oracle found since the last reset.
     fn violations(&self) -> Vec<Violation>;
 
-    /// What carries a marker of ours and has no object among the `living`.
+    /// The resources with a marker of ours and without an object among the `living`.
     fn leaks(&self, _declared: &Declared, _living: &Living) -> Vec<Leak> {
         Vec::new()
     }
 
-    /// Forgets everything.
+    /// Clears its state.
     fn reset(&mut self);
 }
 
-/// What a request asks for.
+/// The operation of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
     /// Name as in AWS's reference.
     pub name: String,
-    /// What it is about, in the caller's words (id, name or ARN), if it is about one thing.
+    /// The resource as the caller named it (id, name or ARN), if there is exactly one.
     pub resource: Option<String>,
 }
 
-/// The time and the switches a service works under.
+/// The current time, switches and declarations for a service.
 #[derive(Debug, Clone, Copy)]
 pub struct Moment<'a> {
     /// The emulator's time.
     pub now: Timestamp,
     /// This service's switches.
     pub switches: &'a Switches,
-    /// What tests have told the oracle.
+    /// What tests have declared to the oracle.
     pub declared: &'a Declared,
 }
 
-/// How a request ended.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome<'a> {
-    /// What was asked.
+    /// The operation.
     pub operation: &'a Operation,
-    /// By whom.
+    /// The caller.
     pub caller: Option<&'a Caller>,
-    /// The status answered; `None` when the connection was cut.
+    /// The status of the answer; `None` if the connection was cut.
     pub status: Option<u16>,
-    /// The error code, answered or cut off.
+    /// The error code, also of an answer that was cut off.
     pub code: Option<&'a str>,
 }
 
-/// What a service is told about a call besides the request.
+/// The context of a call besides the request.
 #[derive(Debug, Clone, Copy)]
 pub struct Call<'a> {
     /// Time and switches.
     pub moment: Moment<'a>,
     /// The operation as [`Service::operation`] named it.
     pub operation: &'a str,
-    /// Who calls; `None` only for anonymous operations.
+    /// The caller; `None` only for anonymous operations.
     pub caller: Option<&'a Caller>,
     /// Region of the credential scope; empty for anonymous operations.
     pub region: &'a str,
-    /// How fresh reads are: `Previous` under a `stale` fault.
+    /// Which version reads return: `Previous` under a `stale` fault.
     pub view: View,
-    /// The id this answer carries.
+    /// The request id of the answer.
     pub request_id: &'a str,
 }
 
@@ -169,38 +169,38 @@ pub struct Verb {
     pub body: Value,
 }
 
-/// A rule of the outside that a caller broke. The call went through: the oracle only tells.
+/// A rule that a caller broke. The call was executed: the oracle only reports it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Violation {
     /// When, on the emulator's clock.
     pub time: Timestamp,
-    /// The rule, in one word.
+    /// The name of the rule.
     pub rule: &'static str,
-    /// What was done to what, and by whom.
+    /// What was done to which resource, and by which caller.
     pub detail: String,
 }
 
-/// Something of ours that outlived its object.
+/// A resource of ours whose object no longer exists.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Leak {
-    /// What it is, in one word.
+    /// The kind of the resource.
     pub kind: &'static str,
-    /// Which, and whose it was.
+    /// The resource and its former owner.
     pub detail: String,
 }
 
-/// Why a control request was not carried out.
+/// Why a control request failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ControlError {
     /// HTTP status.
     pub status: u16,
-    /// What is wrong and what would be right.
+    /// What is wrong and what is valid.
     pub message: String,
 }
 
 impl ControlError {
-    /// The request is not understood.
+    /// The request is not valid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self {
             status: 400,
@@ -208,7 +208,7 @@ impl ControlError {
         }
     }
 
-    /// There is no such thing to control.
+    /// The target of the request does not exist.
     pub fn unknown(message: impl Into<String>) -> Self {
         Self {
             status: 404,

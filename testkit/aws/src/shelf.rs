@@ -1,13 +1,13 @@
-//! Things by name with a little of their past, so that reads can be behind.
+//! Named values with a short history, so that reads can be stale.
 //!
 //! # How staleness works
-//! The router never replays answers. It tells a service through [`View`] how fresh a read is, and
-//! the service reads its [`Shelf`] through that view:
-//! - under a `stale` fault, [`View::Previous`]: one thing as it was before its own last change,
-//!   the whole list as it was before the last change of any;
+//! The router never replays answers. It passes the [`View`] of a read to the service, and the service
+//! reads its [`Shelf`] through that view:
+//! - under a `stale` fault, [`View::Previous`]: one value before its own last change, or the whole
+//!   list before the last change of any value;
 //! - under a `readLag` switch, [`View::AsOf`]: everything as it was that long ago.
 //!
-//! Writes always work on the present.
+//! Writes always work on the current version.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Bound;
@@ -15,23 +15,23 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-/// Versions kept of one thing. More changes than this within one `readLag` and a lagging read
-/// sees the oldest kept.
+/// How many versions of one value are kept. After more changes within one `readLag`, a lagging read
+/// returns the oldest one.
 const KEPT: usize = 32;
 
-/// How fresh a read is.
+/// Which version a read returns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum View {
-    /// The present.
+    /// The current one.
     Live,
-    /// Before the last change.
+    /// The one before the last change.
     Previous,
-    /// At this time.
+    /// The one at this time.
     AsOf(Timestamp),
 }
 
 impl View {
-    /// This view under a read lag: the present becomes the past, `Previous` stays.
+    /// This view with a read lag: the current version becomes an earlier one, `Previous` stays.
     #[must_use]
     pub fn lagged(self, now: Timestamp, lag: Duration) -> Self {
         match self {
@@ -43,7 +43,7 @@ impl View {
     }
 }
 
-/// Named things, each with its last versions; absence is a version too.
+/// Named values, each with its last versions; absence is a version too.
 #[derive(Debug, Clone)]
 pub struct Shelf<T> {
     things: BTreeMap<String, VecDeque<Version<T>>>,
@@ -67,7 +67,7 @@ impl<T> Default for Shelf<T> {
 }
 
 impl<T> Shelf<T> {
-    /// Puts `thing` under `name` or, with `None`, takes away what is there.
+    /// Stores `thing` under `name` or, with `None`, removes it.
     pub fn put(&mut self, name: &str, thing: Option<T>, now: Timestamp) {
         self.changes += 1;
         let versions = self.things.entry(name.to_owned()).or_default();
@@ -81,7 +81,7 @@ impl<T> Shelf<T> {
         }
     }
 
-    /// The thing of this name.
+    /// The value of this name.
     pub fn get(&self, name: &str, view: View) -> Option<&T> {
         let versions = self.things.get(name)?;
         match view {
@@ -92,12 +92,12 @@ impl<T> Shelf<T> {
         .and_then(|version| version.thing.as_ref())
     }
 
-    /// All things with their names, in order of name.
+    /// All values with their names, in order of name.
     pub fn list(&self, view: View) -> impl Iterator<Item = (&str, &T)> {
         self.list_from("", view)
     }
 
-    /// The things whose name is `start` or comes after it, in order of name.
+    /// The values whose name is `start` or comes after it, in order of name.
     pub fn list_from<'a>(
         &'a self,
         start: &str,
@@ -143,23 +143,23 @@ mod tests {
     }
 
     #[test]
-    fn the_present_is_the_last_version() {
+    fn the_current_view_is_the_last_version() {
         assert_eq!(names(&shelf(), View::Live), [("a", 3)]);
     }
 
     #[test]
-    fn the_previous_thing_is_the_one_before_its_own_last_change() {
+    fn the_previous_value_is_the_one_before_its_own_last_change() {
         assert_eq!(shelf().get("a", View::Previous), Some(&1));
         assert_eq!(shelf().get("b", View::Previous), Some(&2));
     }
 
     #[test]
-    fn the_previous_list_is_the_one_before_the_last_change_of_any() {
+    fn the_previous_list_is_from_before_the_last_change_of_any() {
         assert_eq!(names(&shelf(), View::Previous), [("a", 3), ("b", 2)]);
     }
 
     #[test]
-    fn the_past_is_what_was_there_then() {
+    fn an_earlier_view_is_the_state_at_that_time() {
         assert_eq!(names(&shelf(), View::AsOf(at(25))), [("a", 1), ("b", 2)]);
         assert_eq!(shelf().get("b", View::AsOf(at(15))), None);
     }
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn no_lag_is_the_present() {
+    fn no_lag_is_the_current_version() {
         assert_eq!(View::Live.lagged(at(9), Duration::ZERO), View::Live);
         assert_eq!(
             View::Live.lagged(at(9), Duration::from_secs(2)),

@@ -1,9 +1,9 @@
-//! Who signed a request, and for which region and service.
+//! The access key, region and service of a signed request.
 //!
 //! Both forms of Signature Version 4 are read: the `Authorization` header and the `X-Amz-*` query
 //! of a presigned URL. The signature itself is **not** verified, nor the age of the request:
-//! the emulator knows no secrets, and its clock is not the caller's. A client that signs wrongly
-//! is not found out here.
+//! the emulator has no secrets, and its clock is not the caller's. It does not notice a wrong
+//! signature.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::wire::Request;
 
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
-/// What a signature is good for.
+/// What a signature is valid for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
     /// Day of signing, `yyyymmdd`.
@@ -32,7 +32,7 @@ impl fmt::Display for Scope {
     }
 }
 
-/// A request's claim about who sends it.
+/// The credential that a request names.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Signed {
     /// Access key id.
@@ -46,13 +46,13 @@ pub struct Signed {
 /// Why a request counts as not signed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Unsigned {
-    /// There is no sign of a signature.
+    /// There is no signature.
     Missing,
-    /// There is one, but parts are missing or malformed; the text says which.
+    /// Parts of the signature are missing or malformed; the text says which.
     Incomplete(String),
 }
 
-/// Reads the claim of `request`.
+/// Reads the credential of `request`.
 pub fn signed(request: &Request) -> Result<Signed, Unsigned> {
     if let Some(header) = request.header("authorization") {
         let (key, scope) = authorization(header).map_err(Unsigned::Incomplete)?;
@@ -165,7 +165,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_well_formed_header_gives_back_its_parts(
+        fn a_well_formed_header_is_parsed_into_its_parts(
             key in "[A-Z0-9]{4,32}", date in "[0-9]{8}", region in "[a-z]{2}-[a-z]{4,9}-[0-9]",
             service in "[a-z0-9]{2,12}", comma in prop::sample::select(vec![",", ", ", ",  "]),
         ) {
@@ -175,7 +175,7 @@ mod tests {
         }
 
         #[test]
-        fn no_header_whatever_it_holds_breaks_the_parser(header in ".{0,200}") {
+        fn no_header_panics_the_parser(header in ".{0,200}") {
             if let Ok((key, scope)) = authorization(&header) {
                 prop_assert!(!key.is_empty() && scope.date.len() == 8);
             }
@@ -206,7 +206,7 @@ mod tests {
     )]
     #[case::another_scheme("Bearer abc", "Unsupported")]
     fn a_malformed_header_names_what_is_wrong(#[case] header: &str, #[case] wrong: &str) {
-        let told = authorization(header).unwrap_err();
-        assert!(told.contains(wrong), "{told}");
+        let message = authorization(header).unwrap_err();
+        assert!(message.contains(wrong), "{message}");
     }
 }

@@ -1,4 +1,4 @@
-//! Spans of time as people write them in control requests.
+//! Spans of time in control requests.
 
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ mod tests {
     #[case::negative_text(json!("-5s"))]
     #[case::no_unit(json!("soon"))]
     #[case::no_span(json!([1]))]
-    fn what_is_no_span_is_refused(#[case] written: Value) {
+    fn an_invalid_span_is_refused(#[case] written: Value) {
         assert!(span(&written).unwrap_err().contains("no span of time"));
     }
 }

@@ -1,9 +1,9 @@
 //! STS, version 2011-06-15: GetCallerIdentity, AssumeRole, AssumeRoleWithWebIdentity.
 //!
-//! Roles are assumed by allow-list only, which `mutate` sets:
+//! Only roles in an allow-list can be assumed. `mutate` sets it:
 //! `{"service": "sts", "roles": [{"arn", "externalId"?, "maxSeconds"?}], "forbid": ["<arn>"],
-//! "keys": {"<access key>": "<account>"}}`, each part optional. Web identity tokens are checked
-//! for form only: no issuer is asked.
+//! "keys": {"<access key>": "<account>"}}`, each part optional. Only the form of web identity tokens
+//! is checked: no issuer is called.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,7 +29,7 @@ const SHORTEST: u64 = 900;
 const LONGEST: u64 = 43_200;
 const USUAL: u64 = 3600;
 
-/// The emulated STS. The router adds it by itself; it shares the accounts with it.
+/// The emulated STS. The router always adds it and shares the accounts with it.
 #[derive(Debug)]
 pub(crate) struct Sts {
     accounts: Arc<Mutex<Accounts>>,
@@ -37,7 +37,7 @@ pub(crate) struct Sts {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Change {
+struct StsChange {
     #[serde(default)]
     roles: Vec<Role>,
     #[serde(default)]
@@ -46,7 +46,7 @@ struct Change {
     keys: BTreeMap<String, String>,
 }
 
-/// The claims an answer repeats.
+/// The claims that an answer repeats.
 #[derive(Deserialize)]
 struct Claims {
     sub: String,
@@ -78,13 +78,13 @@ impl Sts {
             role.external_id.is_none() || role.external_id.as_deref() == request.param("ExternalId")
         });
         let role = allowed.ok_or_else(|| {
-            let told = format!(
+            let message = format!(
                 "User: {} is not authorized to perform: sts:AssumeRole on resource: {arn}",
                 caller.arn
             );
-            ApiError::new(403, "AccessDenied", &told)
+            ApiError::new(403, "AccessDenied", &message)
         })?;
-        // A role's own session may open others for an hour at most.
+        // A session of a role may open others for at most an hour.
         let longest = if caller.role.is_some() {
             USUAL.min(role.max_seconds)
         } else {
@@ -109,8 +109,8 @@ impl Sts {
         let arn = needed(request, "RoleArn")?;
         let (name, seconds) = (session_name(request)?, seconds(request)?);
         let claims = claims(needed(request, "WebIdentityToken")?).ok_or_else(|| {
-            let told = "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)";
-            ApiError::new(400, "InvalidIdentityToken", told)
+            let message = "The ID Token provided is not a valid JWT. (You may see this error if you sent an Access Token)";
+            ApiError::new(400, "InvalidIdentityToken", message)
         })?;
         let mut accounts = self.accounts.lock();
         let role = accounts.role(arn).ok_or_else(|| {
@@ -157,14 +157,14 @@ impl Service for Sts {
             return None;
         }
         let name = request.param("Action")?;
-        let known = [
+        let is_known = [
             "GetCallerIdentity",
             "AssumeRole",
             "AssumeRoleWithWebIdentity",
         ]
         .contains(&name);
         let resource = request.param("RoleArn").map(str::to_owned);
-        known.then(|| Operation {
+        is_known.then(|| Operation {
             name: name.to_owned(),
             resource,
         })
@@ -189,7 +189,7 @@ impl Service for Sts {
     }
 
     fn mutate(&mut self, _moment: &Moment<'_>, change: Value) -> Result<Value, ControlError> {
-        let Change {
+        let StsChange {
             roles,
             forbid,
             keys,
@@ -279,15 +279,15 @@ fn session_name(request: &Request) -> Result<&str, ApiError> {
 }
 
 fn seconds(request: &Request) -> Result<u64, ApiError> {
-    let Some(asked) = request.param("DurationSeconds") else {
+    let Some(requested) = request.param("DurationSeconds") else {
         return Ok(USUAL);
     };
     let wrong = |rule: &str| {
         invalid(&format!(
-            "Value '{asked}' at 'durationSeconds' failed to satisfy constraint: {rule}"
+            "Value '{requested}' at 'durationSeconds' failed to satisfy constraint: {rule}"
         ))
     };
-    match asked.parse() {
+    match requested.parse() {
         Ok(seconds) if seconds < SHORTEST => {
             Err(wrong("Member must have value greater than or equal to 900"))
         }
@@ -303,8 +303,8 @@ fn within(seconds: u64, longest: u64) -> Result<(), ApiError> {
     if seconds <= longest {
         return Ok(());
     }
-    let told = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.";
-    Err(ApiError::new(400, "ValidationError", told))
+    let message = "The requested DurationSeconds exceeds the MaxSessionDuration set for this role.";
+    Err(ApiError::new(400, "ValidationError", message))
 }
 
 fn invalid(what: &str) -> ApiError {

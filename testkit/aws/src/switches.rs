@@ -1,4 +1,4 @@
-//! Switches: choices about a service's behaviour that tests turn.
+//! Switches: settings of a service's behaviour for tests.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -7,26 +7,26 @@ use serde_json::{Map, Value, json};
 
 use crate::span::span;
 
-/// The switches every service has beside its own: `rate`, the calls a second it takes from one
-/// account before it throttles.
+/// The switches of every service beside its own: `rate`, the calls per second of one account above
+/// which it throttles.
 pub const EVERYWHERE: &[Switch] = &[Switch {
     name: "rate",
     accepts: Accepts::Rate(0.0),
 }];
 
-/// A switch a service offers.
+/// A switch of a service.
 #[derive(Debug, Clone, Copy)]
 pub struct Switch {
     /// Its name in control requests.
     pub name: &'static str,
-    /// What it can be set to, and its first setting.
+    /// Its possible settings, and the default.
     pub accepts: Accepts,
 }
 
 /// The settings of a switch.
 #[derive(Debug, Clone, Copy)]
 pub enum Accepts {
-    /// One of these words; the first is the default.
+    /// One of these texts; the first is the default.
     OneOf(&'static [&'static str]),
     /// A span of time on the emulator's clock.
     Span(Duration),
@@ -34,20 +34,20 @@ pub enum Accepts {
     Count(u64),
     /// On or off.
     Flag(bool),
-    /// A number of times a second; 0 is no limit.
+    /// A number of times per second; 0 is no limit.
     Rate(f64),
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum Setting {
-    Word(&'static str),
+    Choice(&'static str),
     Span(Duration),
     Count(u64),
     Flag(bool),
     Rate(f64),
 }
 
-/// The switches of one service and how they stand.
+/// The switches of one service and their settings.
 #[derive(Debug, Clone)]
 pub struct Switches {
     offered: Vec<Switch>,
@@ -55,7 +55,7 @@ pub struct Switches {
 }
 
 impl Switches {
-    /// All `offered` switches and those [`EVERYWHERE`], in their first setting.
+    /// All `offered` switches and those [`EVERYWHERE`], with their defaults.
     pub fn new(offered: &'static [Switch]) -> Self {
         let offered: Vec<_> = offered.iter().chain(EVERYWHERE).copied().collect();
         let set = offered
@@ -65,7 +65,7 @@ impl Switches {
         Self { offered, set }
     }
 
-    /// Sets those named in `wanted`; if one is wrong, none is set and the error says what is right.
+    /// Sets those named in `wanted`; if one is invalid, none is set and the error says what is valid.
     pub fn set(&mut self, service: &str, wanted: &Map<String, Value>) -> Result<(), String> {
         let mut set = self.set.clone();
         for (name, value) in wanted {
@@ -84,7 +84,7 @@ impl Switches {
         Ok(())
     }
 
-    /// How they all stand.
+    /// All settings.
     pub fn shown(&self) -> Value {
         let shown = self
             .set
@@ -104,11 +104,11 @@ impl Switches {
     }
 
     /// The setting of a [`Accepts::OneOf`] switch.
-    pub fn word(&self, name: &str) -> &'static str {
+    pub fn choice(&self, name: &str) -> &'static str {
         match self.set.get(name) {
-            Some(Setting::Word(word)) => word,
+            Some(Setting::Choice(choice)) => choice,
             other => panic!(
-                "switch {name:?} is no word but {other:?}; the service declares it otherwise"
+                "switch {name:?} is no choice but {other:?}; the service declares it otherwise"
             ),
         }
     }
@@ -147,7 +147,7 @@ impl Switches {
 impl Accepts {
     fn first(self) -> Setting {
         match self {
-            Self::OneOf(words) => Setting::Word(words.first().copied().unwrap_or_default()),
+            Self::OneOf(words) => Setting::Choice(words.first().copied().unwrap_or_default()),
             Self::Span(span) => Setting::Span(span),
             Self::Count(count) => Setting::Count(count),
             Self::Flag(flag) => Setting::Flag(flag),
@@ -158,8 +158,9 @@ impl Accepts {
     fn read(self, value: &Value) -> Result<Setting, String> {
         match self {
             Self::OneOf(words) => {
-                let word = words.iter().find(|word| value.as_str() == Some(word));
-                word.map(|word| Setting::Word(word))
+                let choice = words.iter().find(|choice| value.as_str() == Some(choice));
+                choice
+                    .map(|choice| Setting::Choice(choice))
                     .ok_or_else(|| format!("{value} is none of {}", words.join(", ")))
             }
             Self::Span(_) => span(value).map(Setting::Span),
@@ -183,7 +184,7 @@ impl Accepts {
 impl Setting {
     fn shown(&self) -> Value {
         match self {
-            Self::Word(word) => json!(word),
+            Self::Choice(choice) => json!(choice),
             Self::Span(span) => json!(span.as_secs_f64()),
             Self::Count(count) => json!(count),
             Self::Flag(flag) => json!(flag),
@@ -222,11 +223,11 @@ mod tests {
     }
 
     #[test]
-    fn a_switch_keeps_its_first_setting_until_set() {
+    fn a_switch_has_its_default_until_it_is_set() {
         let mut switches = Switches::new(OFFERED);
         assert_eq!(
             (
-                switches.word("update"),
+                switches.choice("update"),
                 switches.count("pageSize"),
                 switches.flag("tagsEchoed")
             ),
@@ -235,7 +236,7 @@ mod tests {
         switches.set("cdn", &wanted(&json!({ "update": "merge", "deployDelay": "2m", "pageSize": 2, "tagsEchoed": false }))).unwrap();
         assert_eq!(
             (
-                switches.word("update"),
+                switches.choice("update"),
                 switches.count("pageSize"),
                 switches.flag("tagsEchoed")
             ),
@@ -247,17 +248,20 @@ mod tests {
     #[rstest]
     #[case::unknown_name(json!({ "updates": "merge" }), "update, deployDelay, pageSize, tagsEchoed, rate")]
     #[case::negative_rate(json!({ "rate": -1 }), "times a second")]
-    #[case::unknown_word(json!({ "update": "mix" }), "replace, merge")]
+    #[case::unknown_choice(json!({ "update": "mix" }), "replace, merge")]
     #[case::wrong_kind(json!({ "pageSize": "many" }), "no whole number")]
-    fn a_wrong_setting_is_refused_with_what_is_right(#[case] wrong: Value, #[case] told: &str) {
+    fn an_invalid_setting_is_refused_with_the_valid_ones(
+        #[case] wrong: Value,
+        #[case] expected: &str,
+    ) {
         let error = Switches::new(OFFERED)
             .set("cdn", &wanted(&wrong))
             .unwrap_err();
-        assert!(error.contains(told), "{error}");
+        assert!(error.contains(expected), "{error}");
     }
 
     #[test]
-    fn every_service_has_a_rate_and_no_limit_at_first() {
+    fn every_service_has_a_rate_without_a_limit_at_first() {
         let mut switches = Switches::new(&[]);
         assert!(switches.rate("rate").abs() < f64::EPSILON);
         switches
@@ -267,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wrong_setting_leaves_all_others_as_they_were() {
+    fn one_invalid_setting_leaves_all_others_unchanged() {
         let mut switches = Switches::new(OFFERED);
         switches
             .set("cdn", &wanted(&json!({ "pageSize": 2, "update": "mix" })))

@@ -1,5 +1,5 @@
-//! The services the feature `tenants` calls, made so that they see each other's things:
-//! CloudFront asks ACM for certificates and Route 53 for where a domain leads.
+//! The services of the feature `tenants`, with shared state: CloudFront reads certificates from ACM
+//! and the target of a domain from Route 53.
 
 use std::sync::Arc;
 

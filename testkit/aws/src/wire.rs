@@ -1,4 +1,4 @@
-//! Requests and answers as services see them, without the HTTP library.
+//! Requests and answers for services, without the HTTP library.
 
 use bytes::Bytes;
 use http::{HeaderMap, Method};
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::protocol::ApiError;
 
-/// One whole request: the body is read before anything looks at it.
+/// One whole request: the body is read before the request is handled.
 #[derive(Debug, Clone)]
 pub struct Request {
     /// HTTP method.
@@ -24,7 +24,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// A request from its parts; a form body (Query protocol) is decoded here once.
+    /// A request from its parts; decodes a form body (Query protocol).
     pub fn new(method: Method, path: &str, query: &str, headers: HeaderMap, body: Bytes) -> Self {
         let kind = headers
             .get("content-type")
@@ -45,7 +45,7 @@ impl Request {
         }
     }
 
-    /// A header's text; `None` when absent or not readable as text.
+    /// A header's text; `None` if it is absent or not text.
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
@@ -76,7 +76,7 @@ impl Request {
             .collect()
     }
 
-    /// The body as JSON; an empty body counts as `{}`, as AWS reads it.
+    /// The body as JSON; an empty body counts as `{}`, as in AWS.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         let body: &[u8] = if self.body.is_empty() {
             b"{}"
@@ -88,7 +88,7 @@ impl Request {
     }
 }
 
-/// What a service answers.
+/// The answer of a service.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// HTTP status.
@@ -102,7 +102,7 @@ pub struct Response {
 }
 
 impl Response {
-    /// A JSON answer. `content_type` is `application/x-amz-json-1.1` and its kin.
+    /// A JSON answer. `content_type` is `application/x-amz-json-1.1` or similar.
     pub fn json(status: u16, content_type: &'static str, body: &Value) -> Self {
         Self {
             status,
@@ -147,7 +147,7 @@ fn pairs(encoded: &str) -> Vec<(String, String)> {
         .collect()
 }
 
-/// Percent-decoding; in forms and queries `+` is a blank. A stray `%` stays as it is.
+/// Percent-decoding; in forms and queries `+` is a blank. An invalid `%` stays unchanged.
 fn decoded(text: &str, plus_is_blank: bool) -> String {
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

@@ -1,4 +1,4 @@
-//! Writing XML: elements as values, text escaped so that any reader gets back what went in.
+//! Writing XML: elements as values, with text escaped.
 
 pub mod read;
 
@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 /// One XML element, built up and then written as a document.
 ///
-/// It writes what the emulated services answer; [`read`] takes apart what they are asked.
+/// It writes the answers of the emulated services; [`read`] parses their requests.
 #[derive(Debug, Clone)]
 pub struct Element {
     name: String,
@@ -21,7 +21,7 @@ enum Inside {
 }
 
 impl Element {
-    /// An empty element. `name` is written as it is: pass a literal, never a caller's text.
+    /// An empty element. `name` is not escaped: pass a literal, never a caller's text.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -93,10 +93,10 @@ impl Element {
     }
 }
 
-/// Text made safe for XML content and quoted attributes.
+/// Text escaped for XML content and quoted attributes.
 ///
-/// A carriage return is written as a reference, because readers turn a bare one into a line feed.
-/// Characters XML 1.0 cannot carry at all become U+FFFD.
+/// A carriage return is written as a reference, because parsers convert a bare one to a line feed.
+/// Characters that XML 1.0 does not allow become U+FFFD.
 pub fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {

@@ -1,4 +1,4 @@
-//! What came through the proxy.
+//! The requests that the proxy received.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use jiff::Timestamp;
 
 use super::rule::RuleId;
 
-/// Requests kept; the oldest go first.
+/// How many requests the log keeps; the oldest are dropped first.
 const KEPT: usize = 100_000;
 
 /// One request as the proxy saw it.
@@ -21,7 +21,7 @@ pub struct Logged {
     pub path: String,
     /// Query, empty when there is none.
     pub query: String,
-    /// The token of a request to Vault: it tells callers apart.
+    /// The token of a request to Vault; it identifies the caller.
     pub vault_token: Option<String>,
     /// The status the client was answered with; `None` while it waits, or when it got no answer.
     pub status: Option<StatusCode>,

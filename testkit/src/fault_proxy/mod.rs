@@ -1,15 +1,15 @@
-//! A proxy that lets requests go wrong: in front of an API server, Vault or the AWS emulator.
+//! A proxy that injects faults: in front of an API server, Vault or the AWS emulator.
 //!
 //! ```text
-//! client -> accept (TLS or not) -> rules (what goes wrong) -> upstream (TLS or not)
-//!        <- answer, streamed as it comes, or nothing at all
+//! client -> accept (TLS or not) -> rules (which fault) -> upstream (TLS or not)
+//!        <- answer, streamed as it arrives, or none
 //! ```
-//! HTTP/1.1 on both sides; a client's connection has one connection upstream of its own. Answers
-//! stream through unbuffered, so watches work; upgrades (exec, port-forward) do not.
+//! HTTP/1.1 on both sides; each connection of a client has its own connection upstream. Answers are
+//! streamed without a buffer, so watches work; upgrades (exec, port-forward) do not.
 //!
 //! # When not to use it
-//! For callers that log in with a client certificate: the proxy ends TLS and has none to show.
-//! Give them a token.
+//! For callers that log in with a client certificate: the proxy terminates TLS and has no
+//! certificate of its own. Give them a token.
 
 mod log;
 mod rule;
@@ -35,7 +35,7 @@ use log::Log;
 use rule::{Rules, fits};
 use upstream::Target;
 
-/// What clients speak to the proxy.
+/// The protocol between clients and the proxy.
 #[derive(Debug, Clone)]
 pub enum Listen {
     /// Plain HTTP.
@@ -57,7 +57,7 @@ pub enum StartError {
     Upstream {
         /// URL as given.
         url: String,
-        /// What is wrong and what would be right.
+        /// What is wrong and how to correct it.
         wrong: String,
     },
     /// Certificate or key of [`Listen::Https`] cannot be used.
@@ -68,7 +68,7 @@ pub enum StartError {
     Listen(std::io::Error),
 }
 
-/// A running proxy. It has a thread of its own; dropping it ends every connection.
+/// A running proxy with its own thread; dropping it ends every connection.
 #[derive(Debug)]
 pub struct FaultProxy {
     url: String,
@@ -87,7 +87,7 @@ struct Shared {
 }
 
 impl FaultProxy {
-    /// Starts a proxy on a free loopback port; it takes connections when this returns.
+    /// Starts a proxy on a free loopback port; it accepts connections when this returns.
     pub async fn start(upstream: Upstream, listen: Listen) -> Result<Self, StartError> {
         let target = Target::new(&upstream).map_err(|wrong| StartError::Upstream {
             url: upstream.url.clone(),
@@ -132,34 +132,35 @@ impl FaultProxy {
         })
     }
 
-    /// Where clients go instead of upstream, without a slash at the end.
+    /// The address for clients, without a slash at the end.
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Puts a rule in force. Of several that match a request, the oldest decides alone.
+    /// Adds a rule. If several match a request, only the oldest applies.
     pub fn rule(&self, rule: Rule) -> RuleId {
         self.shared.rules.lock().add(rule)
     }
 
-    /// Takes a rule back; `false` if it was used up or taken back before.
+    /// Removes a rule; `false` if it was used up or removed before.
     ///
-    /// Requests it already holds (delay, black hole) stay held: see [`FaultProxy::cut_all`].
+    /// Requests that it already delays or never answers are not released: see
+    /// [`FaultProxy::cut_all`].
     pub fn remove(&self, id: RuleId) -> bool {
         self.shared.rules.lock().remove(id)
     }
 
-    /// Takes all rules back.
+    /// Removes all rules.
     pub fn clear(&self) {
         self.shared.rules.lock().clear();
     }
 
-    /// Drops every open connection at once, watches and black holes included. New ones are taken.
+    /// Drops every open connection at once, also watches and black holes. New ones are accepted.
     pub fn cut_all(&self) {
         self.cut.send_modify(|cuts| *cuts += 1);
     }
 
-    /// All requests so far, in order of arrival; the oldest go after 100,000.
+    /// All requests so far, in order of arrival; at most the last 100,000.
     pub fn requests(&self) -> Vec<Logged> {
         self.shared.log.lock().all()
     }
@@ -182,7 +183,7 @@ fn matching(method: impl Into<AnyMethod>, pattern: &str) -> impl Fn(&Logged) -> 
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        // A receiver that is gone means that the thread has ended already.
+        // Without a receiver the thread has ended already.
         let _ = self.stop.take().map(|stop| stop.send(()));
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

@@ -1,4 +1,4 @@
-//! Rules: which requests go wrong, how, and how often.
+//! Rules: which requests get which fault, and how often.
 
 use std::fmt;
 use std::sync::Arc;
@@ -24,14 +24,14 @@ impl From<Method> for AnyMethod {
     }
 }
 
-/// Names a rule that is in force.
+/// Identifies an active rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RuleId(u64);
 
 type Rewrite = Arc<dyn Fn(Bytes) -> Bytes + Send + Sync>;
 
-/// What happens to the requests that match. A rule without an effect lets them through, which
-/// shields them from younger rules.
+/// What happens to the requests that match. A rule without an effect forwards them, so that younger
+/// rules do not apply.
 #[derive(Clone)]
 pub struct Rule {
     method: Option<Method>,
@@ -74,28 +74,28 @@ impl Rule {
         }
     }
 
-    /// Hits this many requests and is then used up; without it, all until taken back.
+    /// Applies to this many requests and is then used up; without it, to all until it is removed.
     #[must_use]
     pub fn times(mut self, times: u64) -> Self {
         self.times = Some(times);
         self
     }
 
-    /// Lets this many matching requests pass to younger rules or upstream first.
+    /// Skips this many matching requests first; younger rules may apply to them.
     #[must_use]
     pub fn after(mut self, requests: u64) -> Self {
         self.skip = requests;
         self
     }
 
-    /// Waits before anything else happens; goes with every effect.
+    /// Waits before anything else happens; can be combined with every effect.
     #[must_use]
     pub fn delay(mut self, delay: Duration) -> Self {
         self.delay = delay;
         self
     }
 
-    /// Takes the request and never answers; nothing is forwarded.
+    /// Accepts the request and never answers; nothing is forwarded.
     #[must_use]
     pub fn black_hole(self) -> Self {
         self.effect(Effect::BlackHole)
@@ -107,7 +107,7 @@ impl Rule {
         self.effect(Effect::Reset)
     }
 
-    /// Answers this; nothing is forwarded.
+    /// Answers with this status and body; nothing is forwarded.
     ///
     /// A body that begins with `{` is sent as JSON.
     #[must_use]
@@ -138,7 +138,7 @@ impl Rule {
         })
     }
 
-    /// Changes the body of the request, and forwards that.
+    /// Changes the body of the request and forwards it.
     #[must_use]
     pub fn rewrite_request(self, change: impl Fn(Bytes) -> Bytes + Send + Sync + 'static) -> Self {
         let (_, answer) = self.rewrites();
@@ -188,7 +188,7 @@ impl fmt::Debug for Rule {
     }
 }
 
-/// The rules in force, oldest first.
+/// The active rules, oldest first.
 #[derive(Debug, Default)]
 pub(super) struct Rules {
     rules: Vec<(RuleId, Rule)>,
@@ -215,7 +215,7 @@ impl Rules {
         self.rules.clear();
     }
 
-    /// The rule that decides about this request; it is used up by one.
+    /// The rule that applies to this request; counts the use.
     pub(super) fn hit(
         &mut self,
         method: &Method,
@@ -239,7 +239,7 @@ impl Rules {
     }
 }
 
-/// Whether a request is meant by a method (or any) and a pattern.
+/// Whether a request matches a method (or any) and a pattern.
 pub(super) fn fits(
     wanted: Option<&Method>,
     pattern: &str,
@@ -279,7 +279,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_rule_that_matches_decides_until_it_is_used_up() {
+    fn the_oldest_matching_rule_applies_until_it_is_used_up() {
         let mut rules = Rules::default();
         let once = rules.add(Rule::on(Method::GET, "/a").times(1).reset());
         let all = rules.add(Rule::on(AnyMethod::any(), "*").cut_before());
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pattern_with_a_question_mark_looks_at_the_query() {
+    fn a_pattern_with_a_question_mark_includes_the_query() {
         let watch = "/api/*?*watch=true*";
         assert!(fits(
             None,

@@ -1,4 +1,4 @@
-//! Connections and requests: take one, let its rule act, forward, answer.
+//! Connections and requests: accept, apply the rule, forward, answer.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -22,7 +22,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::Shared;
 use super::rule::{Effect, Rule};
-use super::upstream::{Failure, Line};
+use super::upstream::{Failure, UpstreamConnection};
 
 /// What the thread needs to serve.
 pub(super) struct Serving {
@@ -38,7 +38,7 @@ struct Ended;
 
 type Answer = Response<BoxBody<Bytes, hyper::Error>>;
 
-/// The thread: listens, serves, and takes every connection with it when told to stop.
+/// The thread: listens and serves; when it stops, it ends every connection.
 pub(super) fn run(
     serving: &Serving,
     ready: oneshot::Sender<io::Result<SocketAddr>>,
@@ -72,7 +72,7 @@ async fn accept(listener: &TcpListener, serving: &Serving) {
     loop {
         tokio::select! {
             accepted = listener.accept() => {
-                // A connection that failed while being accepted is its client's loss alone.
+                // A connection that failed while it was accepted concerns only its client.
                 if let Ok((stream, _)) = accepted {
                     let (shared, acceptor) = (Arc::clone(&serving.shared), serving.acceptor.clone());
                     connections.spawn(connection(stream, shared, acceptor, serving.cuts.clone()));
@@ -91,7 +91,7 @@ async fn connection(
 ) {
     cuts.mark_unchanged();
     let _ = stream.set_nodelay(true);
-    // A second handle on the socket, so that a rule can turn the end of it into a reset.
+    // A second handle on the socket, so that a rule can end the connection with a reset.
     let Ok(socket) = SockRef::from(&stream).try_clone() else {
         return;
     };
@@ -100,7 +100,7 @@ async fn connection(
         match acceptor {
             None => requests(stream, shared, &socket).await,
             Some(acceptor) => {
-                // A client that does not trust us or speaks no TLS is told by TLS itself.
+                // TLS itself reports the error to a client that does not trust us or speaks no TLS.
                 if let Ok(stream) = acceptor.accept(stream).await {
                     requests(stream, shared, &socket).await;
                 }
@@ -118,18 +118,22 @@ async fn requests<S: AsyncRead + AsyncWrite + Unpin>(
     shared: Arc<Shared>,
     socket: &Arc<Socket>,
 ) {
-    let line = Arc::new(tokio::sync::Mutex::new(Line::default()));
+    let upstream = Arc::new(tokio::sync::Mutex::new(UpstreamConnection::default()));
     let answering = service_fn(move |request| {
-        let (shared, line, socket) = (Arc::clone(&shared), Arc::clone(&line), Arc::clone(socket));
-        async move { answer(request, &shared, &mut *line.lock().await, &socket).await }
+        let (shared, upstream, socket) = (
+            Arc::clone(&shared),
+            Arc::clone(&upstream),
+            Arc::clone(socket),
+        );
+        async move { answer(request, &shared, &mut *upstream.lock().await, &socket).await }
     });
-    // The error of a connection is the client's to see: it left, or we ended it on purpose.
+    // The client sees the error of its connection: it left, or we ended it on purpose.
     let _ = http1::Builder::new()
         .serve_connection(TokioIo::new(stream), answering)
         .await;
 }
 
-/// Closing with no time to linger is a reset on the wire.
+/// Closing with a linger time of zero sends a reset.
 fn end_by_reset(socket: &Socket) {
     let _ = socket.set_linger(Some(Duration::ZERO));
 }
@@ -137,7 +141,7 @@ fn end_by_reset(socket: &Socket) {
 async fn answer(
     request: Request<Incoming>,
     shared: &Shared,
-    line: &mut Line,
+    upstream: &mut UpstreamConnection,
     socket: &Socket,
 ) -> Result<Answer, Ended> {
     let (method, uri) = (request.method().clone(), request.uri().clone());
@@ -153,10 +157,10 @@ async fn answer(
         hit.as_ref().map(|(id, _)| *id),
     );
     let answer = match hit {
-        None => forward(request, shared, line, &Effect::Forward).await,
+        None => forward(request, shared, upstream, &Effect::Forward).await,
         Some((_, Rule { delay, effect, .. })) => {
             tokio::time::sleep(delay).await;
-            act(effect, request, shared, line, socket).await
+            act(effect, request, shared, upstream, socket).await
         }
     }?;
     shared.log.lock().answered(seq, answer.status());
@@ -167,7 +171,7 @@ async fn act(
     effect: Effect,
     request: Request<Incoming>,
     shared: &Shared,
-    line: &mut Line,
+    upstream: &mut UpstreamConnection,
     socket: &Socket,
 ) -> Result<Answer, Ended> {
     match effect {
@@ -178,23 +182,25 @@ async fn act(
             Err(Ended)
         }
         Effect::Status(status, body) => {
-            // Read what the client still sends, or it may miss the answer.
+            // Read the rest of the request, or the client may not receive the answer.
             let _ = request.into_body().collect().await;
-            Ok(told(status, body))
+            Ok(response(status, body))
         }
         Effect::CutAfter => {
-            let answer = forward(request, shared, line, &effect).await?;
+            let answer = forward(request, shared, upstream, &effect).await?;
             let _ = answer.into_body().collect().await;
             Err(Ended)
         }
-        Effect::Forward | Effect::Rewrite { .. } => forward(request, shared, line, &effect).await,
+        Effect::Forward | Effect::Rewrite { .. } => {
+            forward(request, shared, upstream, &effect).await
+        }
     }
 }
 
 async fn forward(
     request: Request<Incoming>,
     shared: &Shared,
-    line: &mut Line,
+    upstream: &mut UpstreamConnection,
     effect: &Effect,
 ) -> Result<Answer, Ended> {
     let (rewrite_request, rewrite_answer) = match effect {
@@ -213,7 +219,7 @@ async fn forward(
     if rewrite_answer.is_some() {
         parts.headers.remove(header::ACCEPT_ENCODING);
     }
-    let answer = match line
+    let answer = match upstream
         .send(&shared.target, Request::from_parts(parts, Full::new(body)))
         .await
     {
@@ -230,8 +236,8 @@ async fn forward(
     Ok(Response::from_parts(parts, whole(change(body))))
 }
 
-/// No connection upstream is a refused one for the client too, as far as HTTP can say it: 502.
-/// A connection lost in the middle is lost for both.
+/// Without a connection upstream the client gets 502. If the connection breaks during the answer,
+/// the client's connection ends too.
 fn unreachable(shared: &Shared, failure: &Failure) -> Result<Answer, Ended> {
     if failure.downcast_ref::<io::Error>().is_none() {
         return Err(Ended);
@@ -240,10 +246,10 @@ fn unreachable(shared: &Shared, failure: &Failure) -> Result<Answer, Ended> {
         "fault proxy: {:?} cannot be reached: {failure}",
         shared.target
     );
-    Ok(told(StatusCode::BAD_GATEWAY, body.into()))
+    Ok(response(StatusCode::BAD_GATEWAY, body.into()))
 }
 
-fn told(status: StatusCode, body: Bytes) -> Answer {
+fn response(status: StatusCode, body: Bytes) -> Answer {
     let kind = if body.starts_with(b"{") {
         "application/json"
     } else {
@@ -261,7 +267,7 @@ fn whole(body: Bytes) -> BoxBody<Bytes, hyper::Error> {
     Full::new(body).map_err(|never| match never {}).boxed()
 }
 
-/// hyper writes the framing of a body it holds as a whole.
+/// hyper writes the framing of a complete body itself.
 fn own_framing(headers: &mut HeaderMap) {
     headers.remove(header::CONTENT_LENGTH);
     remove_hop_headers(headers);

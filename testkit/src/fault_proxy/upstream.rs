@@ -1,4 +1,4 @@
-//! The way to the real server.
+//! The connection to the real server.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use tokio_rustls::TlsConnector;
 pub struct Upstream {
     /// `http://host:port` or `https://host:port`, without a path.
     pub url: String,
-    /// The CA that signed an `https` server's certificate. The system's CAs are not asked.
+    /// The CA that signed an `https` server's certificate. The system's CAs are not used.
     pub ca_pem: Option<String>,
 }
 
@@ -42,11 +42,12 @@ impl fmt::Debug for Target {
 
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-/// A client connection's own connection upstream, made at its first request and again when lost.
+/// The connection upstream of one client connection; opened at the first request, and again after a
+/// loss.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct UpstreamConnection {
     sender: Option<SendRequest<Full<Bytes>>>,
-    /// Ends with the line.
+    /// Ends with this value.
     driver: JoinSet<()>,
 }
 
@@ -96,7 +97,7 @@ impl Target {
         let host = self.authority.host().trim_matches(['[', ']']);
         let stream = TcpStream::connect((host, self.port)).await?;
         stream.set_nodelay(true)?;
-        // The error of a connection reaches whoever waits for its answer.
+        // The caller that waits for the answer gets the error of the connection.
         match &self.tls {
             None => {
                 let (sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
@@ -113,7 +114,7 @@ impl Target {
     }
 }
 
-impl Line {
+impl UpstreamConnection {
     /// Sends `request` upstream; the answer's body streams.
     pub(super) async fn send(
         &mut self,

@@ -1,4 +1,4 @@
-//! Where a server that refuses to run as root keeps its files, and as whom it runs.
+//! The folder and the account of a server that refuses to run as root.
 
 use std::{
     ffi::OsString,
@@ -13,9 +13,9 @@ use nix::{
     unistd::{Pid, geteuid},
 };
 
-/// What folders outside the scratch begin with; the process id follows.
+/// Prefix of folders outside the scratch; the process id follows.
 const PREFIX: &str = "pontoon-postgres-";
-/// The account of this number exists on every system, whatever its name.
+/// This user id exists on every system, whatever its name.
 const NOBODY: u32 = 65_534;
 
 /// An account other than root's.
@@ -25,7 +25,7 @@ pub(super) struct Account {
     pub(super) gid: u32,
 }
 
-/// A folder that belongs to whoever the server runs as. It goes with this value.
+/// A folder that belongs to the account of the server. It is removed with this value.
 #[derive(Debug)]
 pub(super) struct Home {
     path: PathBuf,
@@ -33,8 +33,8 @@ pub(super) struct Home {
 }
 
 impl Home {
-    /// In `scratch`; under root in the folder for temporary files, because nobody else gets into
-    /// root's own.
+    /// In `scratch`; under root in the folder for temporary files, because other accounts cannot
+    /// access root's own.
     pub(super) fn new(scratch: &Path) -> Result<Self> {
         let account = geteuid().is_root().then(|| {
             let users = fs::read_to_string("/etc/passwd");
@@ -65,7 +65,7 @@ impl Home {
         self.account
     }
 
-    /// A command line that runs `program` as whom the folder belongs to.
+    /// A command line that runs `program` as the account of the folder.
     pub(super) fn as_account(
         &self,
         program: &Path,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_found_or_known() {
+    fn nobody_is_found_or_has_the_usual_id() {
         let users = "root:x:0:0::/root:/bin/sh\nnobody:x:99:98:Nobody:/:/sbin/nologin\n";
         assert_eq!(nobody(users), Account { uid: 99, gid: 98 });
         let usual = Account {

@@ -1,9 +1,9 @@
-//! PostgreSQL's programs: those of the system, or its package, fetched and unpacked without being
-//! installed.
+//! PostgreSQL's programs: those of the system, or those of its package, which is downloaded and
+//! unpacked without installing it.
 //!
-//! Unlike the [tools](crate::tools) it is not built by us: it comes from the packages of Debian,
-//! Ubuntu and their like, as their keys vouch for them. `apt-get` works here on folders of its own,
-//! so neither root nor a change of the system is needed.
+//! Unlike the [tools](crate::tools) we do not build it: it comes from the signed packages of Debian,
+//! Ubuntu and similar systems. `apt-get` uses separate folders here, so it needs no root and does not
+//! change the system.
 
 use std::{
     ffi::OsString,
@@ -20,14 +20,14 @@ use parking_lot::Mutex;
 
 use crate::tools;
 
-/// Where systems keep several versions side by side: the folder, and what goes before a version.
+/// Where systems install several versions side by side: the folder, and the prefix of a version.
 const VERSIONED: [(&str, &str); 4] = [
     ("/usr/lib/postgresql", ""),
     ("/usr", "pgsql-"),
     ("/opt/homebrew/opt", "postgresql@"),
     ("/usr/local/opt", "postgresql@"),
 ];
-/// What root's cache is not: open to the account that the server runs as.
+/// A cache that the account of the server can access, unlike root's own.
 const OPEN_CACHE: &str = "/var/cache/pontoon";
 
 /// The two programs that a server needs.
@@ -35,7 +35,7 @@ const OPEN_CACHE: &str = "/var/cache/pontoon";
 pub(super) struct Programs {
     pub(super) initdb: PathBuf,
     pub(super) postgres: PathBuf,
-    /// Where they find libraries that are not the system's.
+    /// Environment variables for libraries outside the system.
     pub(super) env: Vec<(String, OsString)>,
 }
 
@@ -49,7 +49,7 @@ impl Programs {
         })
     }
 
-    /// What packages have brought that were unpacked below `root`.
+    /// The programs of packages that were unpacked below `root`.
     fn unpacked(root: &Path) -> Option<Self> {
         let folders = versions(&root.join("usr/lib/postgresql"), "");
         let programs = folders.iter().find_map(|folder| Self::in_folder(folder))?;
@@ -66,8 +66,8 @@ impl Programs {
 /// Finds them, or fetches them once per machine.
 pub(super) fn ensure() -> Result<Programs> {
     static FOUND: OnceLock<Programs> = OnceLock::new();
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock(); // one search a process is enough
+    static SEARCH: Mutex<()> = Mutex::new(());
+    let _search = SEARCH.lock(); // one search per process is enough
     if let Some(found) = FOUND.get() {
         return Ok(found.clone());
     }
@@ -82,15 +82,19 @@ pub(super) fn ensure() -> Result<Programs> {
 }
 
 fn of_system() -> Option<Programs> {
-    let told = Command::new("pg_config").arg("--bindir").output().ok();
-    let told = told.and_then(|said| String::from_utf8(said.stdout).ok());
-    let told = told.map(|folder| PathBuf::from(folder.trim()));
+    let found = Command::new("pg_config").arg("--bindir").output().ok();
+    let found = found.and_then(|output| String::from_utf8(output.stdout).ok());
+    let found = found.map(|folder| PathBuf::from(folder.trim()));
     let versioned = VERSIONED.iter();
     let versioned = versioned.flat_map(|(root, begin)| versions(Path::new(root), begin));
     let path = std::env::var_os("PATH").unwrap_or_default();
     let listed: Vec<PathBuf> = std::env::split_paths(&path).collect();
     let plain = [PathBuf::from("/usr/local/pgsql/bin")];
-    let all = told.into_iter().chain(versioned).chain(plain).chain(listed);
+    let all = found
+        .into_iter()
+        .chain(versioned)
+        .chain(plain)
+        .chain(listed);
     all.filter(|folder| folder.is_absolute())
         .find_map(|folder| Programs::in_folder(&folder))
 }
@@ -118,7 +122,7 @@ fn entries(folder: &Path) -> Vec<PathBuf> {
     paths
 }
 
-/// The cache of tools, if whoever the server runs as gets there.
+/// The cache of tools, if the account of the server can access it.
 fn cache() -> PathBuf {
     let usual = tools::cache();
     if !geteuid().is_root() || is_open(&usual) {
@@ -127,8 +131,8 @@ fn cache() -> PathBuf {
     PathBuf::from(OPEN_CACHE)
 }
 
-/// Whether everybody may pass through the folders on the way to `path`; those that are not there
-/// yet will let them.
+/// Whether all users may traverse the folders above `path`; folders that do not exist yet will allow
+/// it.
 fn is_open(path: &Path) -> bool {
     let passes = |folder: &Path| match fs::metadata(folder) {
         Ok(found) => found.permissions().mode() & 0o001 != 0,
@@ -137,9 +141,8 @@ fn is_open(path: &Path) -> bool {
     path.ancestors().all(passes)
 }
 
-/// Fetches PostgreSQL's package, with the libraries that the system lacks, into `cache`, unless it
-/// is there. Two processes never do so at once, and one that was stopped leaves nothing that looks
-/// ready.
+/// Downloads PostgreSQL's package, with the libraries that the system lacks, into `cache`, unless it
+/// is there. Two processes never do this at once, and an interrupted download is never used.
 fn fetched(cache: &Path) -> Result<Programs> {
     let folder = cache.join("postgresql");
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
@@ -214,8 +217,8 @@ fn run(command: &mut Command) -> Result<()> {
     if ran.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&ran.stderr);
-    bail!("{program} failed ({}): {}", ran.status, said.trim_end())
+    let output = String::from_utf8_lossy(&ran.stderr);
+    bail!("{program} failed ({}): {}", ran.status, output.trim_end())
 }
 
 #[cfg(test)]
@@ -228,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_version_is_looked_at_first() {
+    fn the_newest_version_is_first() {
         let root = tempfile::tempdir().unwrap();
         for version in ["9", "15", "common"] {
             fs::create_dir(root.path().join(version)).unwrap();
@@ -240,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_unpacked_brings_its_libraries() {
+    fn unpacked_programs_have_their_libraries() {
         let root = tempfile::tempdir().unwrap();
         assert_eq!(Programs::unpacked(root.path()), None);
         let bin = root.path().join("usr/lib/postgresql/15/bin");
@@ -255,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_folder_closes_what_is_below() {
+    fn a_private_folder_makes_the_folders_below_private() {
         let root = tempfile::tempdir().unwrap();
         fs::set_permissions(root.path(), fs::Permissions::from_mode(0o700)).unwrap();
         assert!(!is_open(&root.path().join("a/b")));
@@ -263,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn apt_gets_folders_of_its_own() {
+    fn apt_uses_separate_folders() {
         let settings = settings(Path::new("/x"));
         assert!(settings.contains(r#"Dir::State::lists "/x/lists";"#));
         assert!(settings.contains(r#"Dir::Cache "/x/cache";"#));

@@ -8,7 +8,7 @@ use crate::{eventually::eventually, story::Story};
 
 /// The events about the object `name`.
 pub async fn events(story: &Story, name: &str) -> Result<Vec<Event>> {
-    // Events about cluster-scoped objects lie in `default`.
+    // Events about cluster-scoped objects are in `default`.
     let namespace = match story.name() {
         "" => "default",
         name => name,
@@ -25,7 +25,7 @@ pub async fn events(story: &Story, name: &str) -> Result<Vec<Event>> {
 /// Waits for an event of this reason about the object `name`.
 ///
 /// # Errors
-/// After a minute: with the events about the object.
+/// After a minute, with the events about the object.
 pub async fn event(story: &Story, name: &str, reason: &str) -> Result<Event> {
     let what = format!("event {reason} about {name}");
     let found = eventually(&what, async || {

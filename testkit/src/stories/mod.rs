@@ -1,4 +1,4 @@
-//! What the stories of all features share.
+//! Shared functions for the stories of all features.
 //!
 //! ```text
 //! WorldPool ─▶ a world of the story's Plan ─▶ the story, on the one runtime
@@ -6,7 +6,7 @@
 //!   Story:  until, until_status
 //!   in it:  declare, change_object, annotate, events, condition_message
 //! ```
-//! A feature adds what its outside needs: mounts of Vault, zones of Route 53.
+//! A feature adds what its external service needs: mounts of Vault, zones of Route 53.
 
 mod events;
 mod objects;

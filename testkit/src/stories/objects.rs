@@ -1,4 +1,4 @@
-//! Objects: how a story declares and changes them, and what their conditions say.
+//! Objects: how a story creates and changes them, and how it reads their conditions.
 
 use anyhow::Result;
 use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::Condition};
@@ -36,7 +36,7 @@ pub fn merge(target: &mut Value, change: &Value) {
     }
 }
 
-/// Declares an object. Declared again, it is edited to just this.
+/// Creates an object, or replaces its spec.
 pub async fn declare<K>(story: &Story, name: &str, spec: &Value) -> Result<()>
 where
     K: Resource<DynamicType = ()>,

@@ -6,11 +6,11 @@ use anyhow::Result;
 use tokio::runtime::Runtime;
 
 use crate::{
-    lanes::Lanes,
+    shared_worlds::SharedWorlds,
     world::{World, WorldPlan},
 };
 
-/// What the world of a story is like.
+/// The requirements of a story for its world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Plan {
     /// Time runs this many times as fast inside the operator.
@@ -20,7 +20,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A world like this in which the operator runs `feature`.
+    /// A world of this plan in which the operator runs `feature`.
     pub fn world(self, feature: &str) -> WorldPlan {
         let world = World::new().feature(feature).time(self.pace);
         self.args.iter().fold(world, |world, arg| world.arg(*arg))
@@ -29,27 +29,27 @@ impl Plan {
 
 /// Worlds that the stories of an executable share. `W` is a world and what a feature adds to it.
 ///
-/// A story borrows a world of its plan. A world that nobody uses makes room for one of another plan.
+/// A story borrows a world of its plan. An unused world is replaced by one of another plan.
 ///
 /// # When not to use it
 /// For a story that stops or freezes servers that other stories use, or changes what all namespaces
-/// see: start a world of its own, or allow one story a world.
+/// see: start a separate world, or allow one story per world.
 pub struct WorldPool<P, W: AsRef<World> + 'static> {
-    lanes: Lanes<P, Leaked<W>>,
+    shared: SharedWorlds<P, Leaked<W>>,
 }
 
 impl<P: PartialEq, W: AsRef<World> + 'static> WorldPool<P, W> {
     /// A pool of at most `worlds` worlds, each used by at most `stories` stories at once.
     pub const fn new(worlds: usize, stories: usize) -> Self {
         Self {
-            lanes: Lanes::new(worlds, stories),
+            shared: SharedWorlds::new(worlds, stories),
         }
     }
 
     /// Runs `story` in a world of `plan`, which `start` starts if none has room.
     ///
-    /// All stories of the process run on one runtime: the connections of the worlds' clients belong
-    /// to it.
+    /// All stories of the process run on one runtime, because the connections of the worlds' clients
+    /// belong to it.
     pub fn run(
         &self,
         plan: P,
@@ -59,7 +59,7 @@ impl<P: PartialEq, W: AsRef<World> + 'static> WorldPool<P, W> {
         static RUNTIME: LazyLock<Runtime> =
             LazyLock::new(|| Runtime::new().expect("the machine has room for a runtime"));
         RUNTIME.block_on(async {
-            let borrowed = self.lanes.borrow(plan, || Leaked::start(start)).await?;
+            let borrowed = self.shared.borrow(plan, || Leaked::start(start)).await?;
             story(borrowed.0).await
         })
     }

@@ -8,12 +8,12 @@ use crate::{
 };
 
 impl World {
-    /// Repeats `round` until the operator writes nothing meanwhile: the passes and events that
-    /// earlier writes asked for are over. Returns the mark at which that round began. Only writes
-    /// that `is_meant` picks count.
+    /// Repeats `round` until the operator writes nothing meanwhile: the passes and events that followed
+    /// earlier writes have ended. Returns the mark at which that round began. Only writes that `is_meant`
+    /// selects count.
     ///
     /// # Errors
-    /// After `rounds` rounds: with what was written in the last.
+    /// After `rounds` rounds, with the writes of the last one.
     pub async fn settle(
         &self,
         rounds: usize,

@@ -1,4 +1,4 @@
-//! The operator dies where a story wants it to, and is started again.
+//! Kills the operator at a chosen request and starts it again.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::{
     world::{World, unique},
 };
 
-/// When the operator dies, seen from one of its requests to the API server.
+/// When the operator dies, relative to one of its requests to the API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
     /// The request has no effect.
@@ -41,15 +41,15 @@ impl When {
     }
 }
 
-/// A proxy in front of the server at `url`. It stays until the process ends: another proxy at its
-/// port would count the calls of those that still use it.
+/// A proxy in front of the server at `url`. It runs until the process ends: another proxy at its port
+/// would count the calls of clients that still use it.
 pub async fn lasting_proxy(url: String, ca_pem: Option<String>) -> Result<&'static FaultProxy> {
     let proxy = FaultProxy::start(Upstream { url, ca_pem }, Listen::Http).await?;
     Ok(Box::leak(Box::new(proxy)))
 }
 
 impl World {
-    /// A proxy in front of the API server, which stays to the end as [`lasting_proxy`] does.
+    /// A proxy in front of the API server that runs until the process ends, as [`lasting_proxy`].
     pub async fn front(&self) -> Result<&'static FaultProxy> {
         let plane = self.control_plane();
         lasting_proxy(plane.url(), Some(plane.ca_pem().to_owned())).await
@@ -65,7 +65,7 @@ impl World {
     }
 
     /// Deletes the Leases in the operator's namespace, so that the next operator need not wait until
-    /// those of a dead one run out.
+    /// the Leases of a dead one expire.
     pub async fn delete_leases(&self) -> Result<()> {
         let (client, namespace) = (self.control_plane().admin(), self.operator_namespace());
         let leases = Api::<Lease>::namespaced(client, namespace);

@@ -16,8 +16,8 @@ use super::{
 };
 use crate::child::{Child, Spec};
 
-/// Whatever the user has set for their own Go work must not change what we build; the checksum
-/// database is not asked, because go.sum is part of the repository.
+/// The user's own Go settings must not change our builds. The checksum database is not used, because
+/// go.sum is part of the repository.
 const GO_SETTINGS: [(&str, &str); 7] = [
     ("CGO_ENABLED", "0"),
     ("GOFLAGS", "-mod=readonly -buildvcs=false"),
@@ -35,14 +35,14 @@ pub fn ensure(tool: Tool, progress: &dyn Fn(&str)) -> Result<PathBuf> {
 
 /// Builds `tool` into the cache, unless it is there, and returns its path.
 ///
-/// `progress` is told about once a second what goes on. Two processes never build the same tool at
-/// once: the second waits and finds it. A build that was stopped leaves nothing that looks ready,
-/// and the next one goes on from what Go has compiled already.
+/// `progress` is called about once per second. Two processes never build the same tool at once: the
+/// second waits and finds it. The result of an interrupted build is never used, and the next build
+/// continues with what Go has already compiled.
 ///
 /// # When not to use it
-/// In a test: a missing tool there is an error with the command that builds it, see [`find`].
+/// In a test: there a missing tool is an error with the command that builds it, see [`find`].
 /// # Blocks
-/// For minutes on a fresh machine. Call it from a thread that may wait.
+/// For minutes on a new machine. Call it from a thread that may block.
 pub fn build(tool: Tool, progress: &dyn Fn(&str)) -> Result<PathBuf> {
     let ready = tool.cached();
     let folder = ready.parent().expect("a cached tool lies in a folder");
@@ -76,7 +76,7 @@ fn wait_for(lock: &File, tool: Tool, progress: &dyn Fn(&str)) -> Result<()> {
         }
         let seconds = started.elapsed().as_secs();
         progress(&format!(
-            "{}: another build is under way, {seconds} s",
+            "{}: waiting for another build, {seconds} s",
             tool.name()
         ));
         std::thread::sleep(Duration::from_secs(1));
@@ -85,7 +85,7 @@ fn wait_for(lock: &File, tool: Tool, progress: &dyn Fn(&str)) -> Result<()> {
 
 fn compile(tool: Tool, go: &Spec, progress: &dyn Fn(&str)) -> Result<()> {
     let log = go.dir.join("go.log");
-    // The log holds one build.
+    // The log contains one build only.
     fs::write(&log, "").with_context(|| format!("cannot write {}", log.display()))?;
     let started = Instant::now();
     let go = Child::start(go)?;
@@ -163,7 +163,7 @@ struct Downloaded {
     dir: PathBuf,
 }
 
-/// Copies files by content alone: those of Go's module cache are read-only.
+/// Copies only the contents of files, because those of Go's module cache are read-only.
 fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     for file in files_below(from) {
         let target = to.join(file.strip_prefix(from)?);
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_users_go_settings_do_not_reach_the_build() {
+    fn the_users_go_settings_do_not_affect_the_build() {
         let spec = go(
             Tool::Etcd,
             Path::new("/x"),
@@ -213,7 +213,7 @@ mod tests {
         assert_eq!(flags.1, "-mod=readonly -buildvcs=false");
     }
 
-    /// What `compile` says when the program in Go's place is `program`, with `script`.
+    /// The error of `compile` with `program` and `script` instead of Go.
     fn complaint(program: &str, script: &str) -> String {
         let folder = tempfile::tempdir().unwrap();
         let spec = Spec {
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn without_go_it_says_where_to_get_it() {
+    fn without_go_the_error_says_where_to_get_it() {
         let text = complaint("/nowhere/go", "");
         assert!(
             text.contains("no `go` on the PATH; install it from https://go.dev"),

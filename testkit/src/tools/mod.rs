@@ -1,7 +1,7 @@
-//! The programs the tests stand on: found, or built from source at their pinned version.
+//! The programs that the tests need: found, or built from source at their pinned version.
 //!
-//! Nothing is downloaded as a binary: each tool is compiled by Go from a module of ours
-//! (`testkit/tools/<module>/go.mod`), whose `go.sum` says what its sources must be.
+//! No binary is downloaded: Go compiles each tool from a module of ours
+//! (`testkit/tools/<module>/go.mod`), whose `go.sum` pins the sources.
 
 mod build;
 mod pins;
@@ -11,20 +11,20 @@ use std::{ffi::OsString, path::PathBuf, str::FromStr};
 pub use build::{build, ensure};
 use pins::{Pin, pin};
 
-/// A program the tests stand on.
+/// A program that the tests need.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Tool {
-    /// The store below the API server.
+    /// The store of the API server.
     Etcd,
     /// The API server.
     KubeApiserver,
     /// Garbage collection, namespaces, workloads.
     KubeControllerManager,
-    /// Puts pods on nodes.
+    /// Schedules pods.
     KubeScheduler,
-    /// For scripts and work by hand.
+    /// For scripts and manual work.
     Kubectl,
-    /// Plays nodes and their kubelets.
+    /// Simulates nodes and their kubelets.
     Kwok,
     /// Renders and installs the chart.
     Helm,
@@ -35,7 +35,7 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// All of them, those needed first in front.
+    /// All tools, in the order in which tests need them.
     pub const ALL: [Self; 9] = [
         Self::Etcd,
         Self::KubeApiserver,
@@ -73,7 +73,7 @@ impl Tool {
         &pin(self).module
     }
 
-    /// Where the cache holds it once it is built. The folder's name changes with the pin.
+    /// Its path in the cache once it is built. The folder's name changes with the pin.
     pub fn cached(self) -> PathBuf {
         let Pin {
             version,
@@ -96,29 +96,29 @@ impl FromStr for Tool {
     }
 }
 
-/// A name that is no tool's.
+/// A name that is not the name of a tool.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no tool {name}; the tools are {}", Tool::ALL.map(Tool::name).join(", "))]
 pub struct UnknownTool {
-    /// What was asked for.
+    /// The requested name.
     pub name: String,
 }
 
-/// A tool that is not there yet.
+/// A tool that is not built yet.
 #[derive(Debug, thiserror::Error)]
 #[error("{} {} is not built yet; run: cargo xtask tools {}", .tool.name(), .tool.version(), .tool.name())]
 pub struct Missing {
-    /// Which.
+    /// The tool.
     pub tool: Tool,
 }
 
-/// Where `tool` is: in the folder `KUBEBUILDER_ASSETS` names, else in the cache.
+/// The path of `tool`: in the folder that `KUBEBUILDER_ASSETS` names, else in the cache.
 pub fn find(tool: Tool) -> Result<PathBuf, Missing> {
     let assets = std::env::var_os("KUBEBUILDER_ASSETS");
-    look(assets, tool).ok_or(Missing { tool })
+    find_in(assets, tool).ok_or(Missing { tool })
 }
 
-fn look(assets: Option<OsString>, tool: Tool) -> Option<PathBuf> {
+fn find_in(assets: Option<OsString>, tool: Tool) -> Option<PathBuf> {
     let given = assets.map(|folder| PathBuf::from(folder).join(tool.name()));
     given
         .into_iter()
@@ -169,7 +169,7 @@ mod tests {
         let assets = tempfile::tempdir().unwrap();
         let given = assets.path().join("etcd");
         std::fs::write(&given, "").unwrap();
-        assert_eq!(look(Some(assets.path().into()), Tool::Etcd), Some(given));
+        assert_eq!(find_in(Some(assets.path().into()), Tool::Etcd), Some(given));
     }
 
     #[test]

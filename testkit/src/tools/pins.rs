@@ -1,4 +1,4 @@
-//! `versions.toml`, read: what each tool is built from.
+//! The contents of `versions.toml`: what each tool is built from.
 
 use std::{
     collections::BTreeMap,
@@ -19,9 +19,9 @@ pub(super) struct Pin {
     pub(super) version: String,
     /// The Go module the sources come from.
     pub(super) module: String,
-    /// Where our own Go module is, in which it is built.
+    /// The folder of our own Go module, in which it is built.
     pub(super) folder: PathBuf,
-    /// The Go package that is the tool.
+    /// The Go package of the tool.
     pub(super) package: String,
     pub(super) ldflags: String,
     pub(super) tags: String,
@@ -67,7 +67,7 @@ fn read(tool: Tool) -> Pin {
     let (folder, section, package) = SECTIONS
         .iter()
         .find_map(|(folder, section)| Some((folder, section, section.packages.get(tool.name())?)))
-        .expect("every tool has a pin: a test asks for each");
+        .expect("every tool has a pin: a test checks each");
     let folder = checkout().join("testkit/tools").join(folder);
     let Section {
         module,
@@ -105,7 +105,7 @@ fn ldflags(section: &Section) -> String {
         parts.next().unwrap_or_default(),
         parts.next().unwrap_or_default(),
     );
-    // Without symbols the binaries are a third smaller, and nobody debugs them here.
+    // Without symbols the binaries are a third smaller; they are not debugged here.
     let mut flags = "-s -w".to_owned();
     for (variable, value) in &section.stamp {
         let value = value

@@ -1,5 +1,5 @@
-//! Children, for real: `/bin/sh` and this test binary itself.
-// Real processes are waited for in real time.
+//! Child processes: `/bin/sh` and this test binary itself.
+// Waits for real processes in real time.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -100,7 +100,7 @@ fn a_child_ends_when_its_parent_is_killed() -> Result<()> {
         .spawn()?;
     until("the grandchild listens", || !is_free(&address));
 
-    parent.kill()?; // SIGKILL: nothing in the parent runs any more
+    parent.kill()?; // SIGKILL: the parent runs no more code
     parent.wait()?;
     until("the grandchild's port is free", || is_free(&address));
     Ok(())
@@ -186,7 +186,7 @@ fn a_frozen_child_does_nothing_until_it_is_thawed() -> Result<()> {
     child.freeze()?;
     assert_eq!(state(child.pid()), Some('T'));
     let frozen = ticks();
-    std::thread::sleep(Duration::from_millis(200)); // twenty ticks' time, in which none may come
+    std::thread::sleep(Duration::from_millis(200)); // the time of 20 ticks; none may come
     assert_eq!(ticks(), frozen);
 
     child.thaw()?;

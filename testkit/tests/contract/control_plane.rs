@@ -1,5 +1,5 @@
-//! The control plane, for real.
-// Real processes are waited for in real time.
+//! A real control plane.
+// Waits for real processes in real time.
 #![allow(clippy::disallowed_methods)]
 
 use std::{
@@ -80,7 +80,7 @@ async fn every_write_is_in_the_audit_log_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_service_account_may_only_what_rbac_grants() -> Result<()> {
+async fn a_service_account_may_do_only_what_rbac_grants() -> Result<()> {
     let plane = ControlPlane::shared().await?;
     let path = plane.as_service_account("nobody", "nobody").await?;
     let config = Kubeconfig::read_from(path)?;
@@ -148,7 +148,7 @@ async fn a_frozen_api_server_answers_nothing_until_it_is_thawed() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_dropped_control_plane_leaves_neither_port_nor_folder() -> Result<()> {
+async fn a_dropped_control_plane_frees_its_port_and_folder() -> Result<()> {
     let plane = ControlPlane::start(Options::default()).await?;
     let address = plane.url().trim_start_matches("https://").to_owned();
     let folder = plane.scratch().path().to_owned();
@@ -159,7 +159,7 @@ async fn a_dropped_control_plane_leaves_neither_port_nor_folder() -> Result<()> 
 }
 
 #[tokio::test]
-async fn a_deployment_runs_on_played_nodes() -> Result<()> {
+async fn a_deployment_runs_on_simulated_nodes() -> Result<()> {
     let options = Options {
         controller_manager: true,
         scheduler: true,

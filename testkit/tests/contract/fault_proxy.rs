@@ -1,4 +1,4 @@
-//! The fault proxy in front of a small server: each rule does what it says, streams stay streams.
+//! The fault proxy in front of a small server: each rule works, and streams stay streams.
 
 // Tests wait in real time; nothing here is part of the product.
 #![allow(clippy::disallowed_methods)]
@@ -22,10 +22,10 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Longer than anything here takes, shorter than a patient person.
+/// Longer than anything here takes.
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// A server that answers what it was sent and counts it; `/watch` streams lines, `/last` closes.
+/// A server that echoes and counts requests; `/watch` streams lines, `/last` closes the connection.
 struct Server {
     url: String,
     served: watch::Receiver<usize>,
@@ -33,7 +33,7 @@ struct Server {
     _tasks: JoinSet<()>,
 }
 
-/// PEM for `127.0.0.1` from a CA of its own.
+/// Certificates for `127.0.0.1` from a private CA, as PEM.
 struct Certificates {
     ca: String,
     cert: String,
@@ -219,7 +219,7 @@ fn io_kind(error: &reqwest::Error) -> Option<std::io::ErrorKind> {
 }
 
 #[tokio::test]
-async fn without_rules_everything_passes_and_is_logged() {
+async fn without_rules_everything_is_forwarded_and_logged() {
     let world = World::start().await;
     let url = format!("{}/a/b?x=1", world.proxy.url());
     let answer = world
@@ -285,7 +285,7 @@ async fn a_cut_before_is_not_executed() {
 }
 
 #[tokio::test]
-async fn a_cut_after_is_executed_and_not_answered() {
+async fn a_cut_after_is_executed_but_not_answered() {
     let world = World::start().await;
     world
         .proxy
@@ -296,7 +296,7 @@ async fn a_cut_after_is_executed_and_not_answered() {
 }
 
 #[tokio::test]
-async fn a_reset_is_a_reset_on_the_wire() {
+async fn a_reset_arrives_as_a_tcp_reset() {
     let world = World::start().await;
     world
         .proxy
@@ -311,7 +311,7 @@ async fn a_reset_is_a_reset_on_the_wire() {
 }
 
 #[tokio::test]
-async fn a_delay_passes_before_the_request_goes_on() {
+async fn a_delayed_request_is_forwarded_after_the_delay() {
     let world = World::start().await;
     world.proxy.rule(
         Rule::on(Method::GET, "/a")
@@ -349,7 +349,7 @@ async fn a_black_hole_never_answers_until_all_is_cut() {
     assert_eq!(world.text("/a").await, "GET /a ");
 }
 
-/// Waits until the proxy has taken this many requests.
+/// Waits until the proxy has received this many requests.
 async fn arrived(world: &World, requests: usize) {
     let seen = async {
         while world.proxy.requests().len() < requests {
@@ -385,7 +385,7 @@ async fn a_watch_streams_line_by_line_and_ends_when_all_is_cut() {
     let world = World::start().await;
     let mut watch = world.get("/watch").send().await.unwrap();
     for line in ["one\n", "two\n"] {
-        // The next line is sent only after the one before came through: nothing may be held back.
+        // The next line is sent only after the previous one arrived: the proxy may not buffer.
         world.server.lines.send(line).unwrap();
         assert_eq!(watch.chunk().await.unwrap().unwrap(), line);
     }
@@ -395,7 +395,7 @@ async fn a_watch_streams_line_by_line_and_ends_when_all_is_cut() {
 }
 
 #[tokio::test]
-async fn a_rule_can_aim_at_watches_alone() {
+async fn a_rule_can_match_only_watches() {
     let world = World::start().await;
     world
         .proxy
@@ -416,7 +416,7 @@ async fn a_rule_can_aim_at_watches_alone() {
 }
 
 #[tokio::test]
-async fn many_requests_at_once_all_get_their_own_answer() {
+async fn concurrent_requests_get_their_own_answers() {
     let world = Arc::new(World::start().await);
     let right = Arc::new(AtomicUsize::new(0));
     let mut all = JoinSet::new();
@@ -441,7 +441,7 @@ async fn many_requests_at_once_all_get_their_own_answer() {
 }
 
 #[tokio::test]
-async fn https_is_spoken_on_both_sides() {
+async fn https_works_on_both_sides() {
     install_crypto();
     let (inner, outer) = (certificates(), certificates());
     let server = Server::start(Some(&inner)).await;
@@ -490,7 +490,7 @@ async fn https_is_spoken_on_both_sides() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_is_away_is_a_bad_gateway() {
+async fn an_unreachable_upstream_is_a_bad_gateway() {
     install_crypto();
     let free = TcpListener::bind("127.0.0.1:0")
         .await
@@ -512,7 +512,7 @@ async fn an_upstream_that_is_away_is_a_bad_gateway() {
 }
 
 #[tokio::test]
-async fn a_lost_connection_upstream_is_made_again() {
+async fn a_lost_connection_upstream_is_opened_again() {
     let world = World::start().await;
     assert_eq!(world.text("/a").await, "GET /a ");
     // The server closes after this answer; the client's connection to the proxy stays.
@@ -523,7 +523,7 @@ async fn a_lost_connection_upstream_is_made_again() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_proxied_is_refused_with_the_reason() {
+async fn an_invalid_upstream_is_refused_with_the_reason() {
     let refused = async |url: &str| {
         let upstream = Upstream {
             url: url.to_owned(),

@@ -1,9 +1,9 @@
-//! PostgreSQL, for real.
+//! A real PostgreSQL server.
 
 use testkit::{Postgres, Result};
 
 #[tokio::test]
-async fn a_server_remembers_over_a_restart_and_leaves_nothing() -> Result<()> {
+async fn data_survives_a_restart_and_is_removed_at_the_end() -> Result<()> {
     let postgres = Postgres::start().await?;
     postgres
         .run("CREATE TABLE t (n int); INSERT INTO t VALUES (1)")
@@ -21,17 +21,17 @@ async fn a_server_remembers_over_a_restart_and_leaves_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_frozen_server_goes_on_and_ends() -> Result<()> {
+async fn a_frozen_server_continues_and_ends() -> Result<()> {
     let postgres = Postgres::start().await?;
     postgres.freeze()?;
     postgres.thaw()?;
     postgres.run("SELECT 1").await?;
     postgres.freeze()?;
-    Ok(()) // and is dropped as it is
+    Ok(()) // it is dropped while it is frozen
 }
 
 #[tokio::test]
-async fn somebody_without_the_password_is_refused() -> Result<()> {
+async fn a_wrong_password_is_refused() -> Result<()> {
     let postgres = Postgres::start().await?;
     let wrong = postgres.connection_string_as("postgres", "wrong");
     let address = format!("{wrong}?sslmode=disable");

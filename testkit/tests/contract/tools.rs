@@ -1,4 +1,4 @@
-//! Tools, built for real.
+//! Builds of tools.
 
 use std::{
     cell::Cell,
@@ -10,7 +10,7 @@ use testkit::tools::{self, Tool};
 
 /// Kubeconform, because it is small.
 const SMALL: Tool = Tool::Kubeconform;
-/// Set: this binary builds, and prints whether Go had to run, and where the tool is.
+/// If set, this binary builds a tool and prints whether Go had to run, and the path.
 const BUILD: &str = "TESTKIT_BUILD";
 
 /// Not a test: what this binary does when it is a child of the test below.
@@ -18,14 +18,14 @@ const BUILD: &str = "TESTKIT_BUILD";
 fn builder() {
     if std::env::var_os(BUILD).is_some() {
         let ran = Cell::new(false);
-        let path = tools::build(SMALL, &|told| {
-            ran.set(ran.get() || told.contains("go build"));
+        let path = tools::build(SMALL, &|progress| {
+            ran.set(ran.get() || progress.contains("go build"));
         });
         println!("\nbuilt {} {}", ran.get(), path.unwrap().display());
     }
 }
 
-/// Starts [`builder`] with an empty cache, and Go settings of a user that would spoil the build.
+/// Starts [`builder`] with an empty cache, and with Go settings of a user that would break the build.
 fn start_builder(cache: &std::path::Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "tools::builder", "--nocapture"])
@@ -36,7 +36,7 @@ fn start_builder(cache: &std::path::Path) -> Child {
         .unwrap()
 }
 
-/// Whether the builder ran Go, and what it built.
+/// Whether the builder ran Go, and the path of the tool.
 fn built(builder: Child) -> (bool, PathBuf) {
     let output = builder.wait_with_output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
@@ -49,7 +49,7 @@ fn built(builder: Child) -> (bool, PathBuf) {
 }
 
 #[test]
-fn a_tool_is_built_once_for_all_who_ask_and_prints_its_pin() {
+fn concurrent_builders_build_a_tool_once_at_its_pin() {
     let cache = tempfile::tempdir().unwrap();
     let builders = [start_builder(cache.path()), start_builder(cache.path())];
     let [first, second] = builders.map(built);
@@ -61,6 +61,6 @@ fn a_tool_is_built_once_for_all_who_ask_and_prints_its_pin() {
     let text = String::from_utf8_lossy(&output.stdout);
     assert_eq!(text.trim(), format!("v{}", SMALL.version()));
 
-    // What is there is not built again.
+    // An existing tool is not built again.
     assert!(!built(start_builder(cache.path())).0);
 }

@@ -1,11 +1,11 @@
-//! Vault, for real.
+//! A real Vault server.
 
 use reqwest::Method;
 use serde_json::json;
 use testkit::{Result, Vault, VaultOptions};
 
 #[tokio::test]
-async fn a_dev_server_takes_a_policy_and_gives_it_back() -> Result<()> {
+async fn a_dev_server_stores_a_policy() -> Result<()> {
     let vault = Vault::start(VaultOptions::dev()).await?;
     let policy = json!({ "policy": "path \"a\" { capabilities = [\"read\"] }" });
     vault

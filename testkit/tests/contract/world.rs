@@ -1,5 +1,5 @@
-//! Worlds, for real; only the operator is a stand-in: this binary, started through a script that
-//! has the verbs of the true one. It greets: each `Greeting` gets the condition `Ready`.
+//! Real worlds with a stand-in for the operator: this binary, started through a script that has the
+//! commands of the real one. It gives each `Greeting` the condition `Ready`.
 
 use std::{
     io::{Read, Write},
@@ -166,7 +166,7 @@ fn greetings() -> ApiResource {
 }
 
 #[tokio::test]
-async fn an_operator_does_its_work_as_its_service_account_and_is_then_quiet() -> Result<()> {
+async fn an_operator_works_as_its_service_account_and_then_stops() -> Result<()> {
     let scratch = Scratch::new("stand-in")?;
     let plan = World::new()
         .feature("greet")
@@ -182,7 +182,7 @@ async fn an_operator_does_its_work_as_its_service_account_and_is_then_quiet() ->
         .await?;
     assert_eq!(hello.data["status"]["time"], "60");
 
-    // One write, and it was the operator's: the administrator's apply does not count.
+    // One write by the operator: the administrator's apply does not count.
     let writes = world.writes_since(before).await?;
     assert_eq!(writes.len(), 1, "{writes:#?}");
     assert_eq!(
@@ -207,7 +207,7 @@ async fn an_operator_does_its_work_as_its_service_account_and_is_then_quiet() ->
 }
 
 #[tokio::test]
-async fn an_operator_that_died_at_a_kill_point_goes_on_when_started_again() -> Result<()> {
+async fn an_operator_continues_after_a_death_at_a_kill_point() -> Result<()> {
     let scratch = Scratch::new("stand-in")?;
     let plan = World::new()
         .feature("greet")
@@ -230,7 +230,7 @@ async fn an_operator_that_died_at_a_kill_point_goes_on_when_started_again() -> R
 }
 
 #[tokio::test]
-async fn a_sign_that_does_not_come_fails_with_object_and_log() -> Result<()> {
+async fn a_missing_sign_fails_with_object_and_log() -> Result<()> {
     let scratch = Scratch::new("stand-in")?;
     let world = World::new()
         .feature("greet")
@@ -259,7 +259,7 @@ async fn a_sign_that_does_not_come_fails_with_object_and_log() -> Result<()> {
         "{text}"
     );
 
-    // A failure keeps the folder; this one was wanted.
+    // A failure keeps the folder; this failure was intended.
     let kept = world.control_plane().scratch().path().to_owned();
     drop(team);
     drop(world);

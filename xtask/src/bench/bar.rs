@@ -1,4 +1,4 @@
-//! One bar: what was measured, what the contract asks for, and whether that is met.
+//! One bar: a measurement, the target in the contract, and whether it is met.
 
 use crate::table;
 
@@ -9,7 +9,7 @@ pub(super) struct Bar {
     measured: f64,
     target: Target,
     unit: &'static str,
-    /// Digits behind the point.
+    /// Decimal places.
     digits: usize,
 }
 
@@ -45,12 +45,12 @@ impl Bar {
         }
     }
 
-    /// For what is small beside its unit.
+    /// Shows more decimal places, for values that are small in their unit.
     pub(super) fn fine(self) -> Self {
         Self { digits: 2, ..self }
     }
 
-    /// For what is counted, not measured.
+    /// Shows no decimal places, for counts.
     pub(super) fn whole(self) -> Self {
         Self { digits: 0, ..self }
     }
@@ -84,7 +84,7 @@ impl Bar {
     }
 }
 
-/// The bars below one another.
+/// The bars as a table.
 pub(super) fn table(bars: &[Bar]) -> String {
     table::table(
         ["BAR", "MEASURED", "TARGET", "MET"],
@@ -92,16 +92,16 @@ pub(super) fn table(bars: &[Bar]) -> String {
     )
 }
 
-/// The middle one; of an even number, the lower of the two.
+/// The median; of an even number of values, the lower one.
 pub(super) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// The smallest value that `share` of all do not exceed.
+/// The smallest value that `share` of all values do not exceed.
 pub(super) fn quantile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
-    // Counts here are small and positive: nothing is lost on the way.
+    // Counts here are small and positive: the conversion loses nothing.
     #[allow(
         clippy::cast_precision_loss,
         clippy::cast_possible_truncation,
@@ -119,7 +119,7 @@ mod tests {
     use super::{Bar, median, quantile, table};
 
     #[test]
-    fn a_bar_is_met_up_to_its_target_and_not_beyond() {
+    fn a_bar_is_met_up_to_and_including_its_target() {
         assert!(Bar::at_least("a", 0.8, 0.8).is_met());
         assert!(!Bar::at_least("a", 0.79, 0.8).is_met());
         assert!(Bar::at_most("a", 50.0, 50.0, " ms").is_met());
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measurement_that_is_no_number_meets_nothing() {
+    fn a_measurement_of_nan_meets_no_target() {
         assert!(!Bar::at_least("a", f64::NAN, 0.8).is_met());
         assert!(!Bar::at_most("a", f64::NAN, 50.0, "").is_met());
     }

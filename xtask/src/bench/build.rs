@@ -1,11 +1,11 @@
-//! Release builds of the operator: what users get, and the one with the test kinds in it.
+//! Release builds of the operator: the one for users, and the one with the test kinds.
 
 use std::path::PathBuf;
 
 use crate::cargo::{self, OperatorBuild};
 use crate::verdict::{Error, While};
 
-/// Builds the operator and copies it to where the next build does not replace it.
+/// Builds the operator and copies it to a path that the next build does not replace.
 pub(super) fn release(which: OperatorBuild) -> Result<PathBuf, Error> {
     let (name, features): (&str, &[&str]) = match which {
         OperatorBuild::Plain => ("bench-plain", &[]),
@@ -25,7 +25,7 @@ pub(super) fn release(which: OperatorBuild) -> Result<PathBuf, Error> {
     let folder = cargo::metadata()?.target_directory.join("xtask").join(name);
     std::fs::create_dir_all(&folder).doing(format_args!("making {}", folder.display()))?;
     let kept = folder.join("pontoon");
-    // Removed first: one that still runs keeps its file.
+    // Removed first, because a running program keeps its file.
     let _ = std::fs::remove_file(&kept);
     std::fs::copy(&built, &kept).doing(format_args!("copying {}", built.display()))?;
     Ok(kept)

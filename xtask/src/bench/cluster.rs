@@ -1,4 +1,4 @@
-//! A control plane with the operator's kinds and account in it, and what every bench does there.
+//! A control plane with the operator's kinds and account, and the shared functions of all benches.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use testkit::{ControlPlane, Operator, Options, Result, World, WorldPlan};
 use super::machine;
 use crate::verdict::Error;
 
-/// Requests at once when the stage is set.
+/// Concurrent requests during the preparation.
 const SETTING: usize = 32;
-/// How long anything may take that no bar is about.
+/// How long anything may take that is not measured.
 pub(super) const PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) const JSON: &str = "application/json";
@@ -28,10 +28,10 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
-    /// A control plane in which the operator is installed and does not run.
+    /// A control plane in which the operator is installed but does not run.
     pub(super) async fn start(plan: WorldPlan) -> Result<Self> {
         let options = Options {
-            // Empties a namespace between two waves.
+            // It empties a namespace between two waves.
             api_server_args: vec!["--delete-collection-workers=8".into()],
             ..Options::default()
         };
@@ -50,7 +50,7 @@ impl Cluster {
         self.world.operator()
     }
 
-    /// Starts the operator with these flags and returns when it answers.
+    /// Starts the operator with these flags and returns when it is ready.
     pub(super) async fn run(&self, flags: &[&str]) -> Result<()> {
         let flags = flags.iter().map(|flag| (*flag).to_owned()).collect();
         self.operator()
@@ -68,7 +68,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// Makes these objects, each at the path of its kind, many at once.
+    /// Creates these objects concurrently, each at the path of its kind.
     pub(super) async fn create(
         &self,
         objects: impl IntoIterator<Item = (String, Value)>,
@@ -87,12 +87,12 @@ impl Cluster {
         made.await
     }
 
-    /// What is at `path`.
+    /// The object at `path`.
     pub(super) async fn read(&self, path: &str) -> Result<Value> {
         send(&self.admin, Method::GET, path, JSON, &Value::Null).await
     }
 
-    /// Changes what is at `path` by a merge patch, as a user does.
+    /// Changes the object at `path` by a merge patch, as a user does.
     pub(super) async fn edit(&self, path: &str, change: &Value) -> Result<()> {
         send(&self.admin, Method::PATCH, path, MERGE, change)
             .await
@@ -122,7 +122,7 @@ pub(super) async fn send(
     Ok(serde_json::from_str(&text)?)
 }
 
-/// Waits until `operator` holds all objects of its kinds, and leads if `leading`.
+/// Waits until `operator` has cached all objects of its kinds, and leads if `leading`.
 pub(super) async fn until_ready(operator: &Operator, leading: bool) -> Result<()> {
     let began = Instant::now();
     loop {
@@ -139,7 +139,7 @@ pub(super) async fn until_ready(operator: &Operator, leading: bool) -> Result<()
     }
 }
 
-/// The most memory `operator` holds within three seconds, in MiB.
+/// The most memory that `operator` uses within three seconds, in MiB.
 pub(super) async fn resident(operator: &Operator) -> Result<f64> {
     let mut most = f64::NAN;
     for _ in 0..30 {
@@ -149,7 +149,7 @@ pub(super) async fn resident(operator: &Operator) -> Result<f64> {
     Ok(most)
 }
 
-/// The most memory `operator` has held since its start, in MiB.
+/// The most memory that `operator` has used since its start, in MiB.
 pub(super) fn peak(operator: &Operator) -> Result<f64> {
     measured(machine::peak(operator.pid()))
 }

@@ -1,4 +1,4 @@
-//! What a bench has found out, and how it says so.
+//! The result of a bench, and its output.
 
 use testkit::tools::Tool;
 
@@ -6,16 +6,16 @@ use super::bar::{Bar, table};
 use super::machine;
 use crate::verdict::Verdict;
 
-/// What a bench, or a stage of it, found out.
+/// The result of a bench, or of a stage of it.
 #[derive(Default)]
 pub(super) struct Found {
     pub(super) bars: Vec<Bar>,
-    /// What the bars were computed from, for the reader.
+    /// Notes for the reader: what the bars were computed from.
     pub(super) notes: Vec<String>,
 }
 
 impl Found {
-    /// Nothing yet but how busy the machine was before.
+    /// An empty result with the load of the machine before the start.
     pub(super) fn begun() -> Self {
         let load = format!(
             "load before the start: {}; ratios mean little beside other work\n",
@@ -32,7 +32,7 @@ impl Found {
         self.notes.extend(more.notes);
     }
 
-    /// Prints all of it, measured against these servers, and whether all bars are met.
+    /// Prints the result, measured against these servers; returns whether all bars are met.
     pub(super) fn print(&self, bench: &str, servers: &[Tool]) -> Verdict {
         println!("{}\n", machine::description(servers));
         println!("{}\n", table(&self.bars));

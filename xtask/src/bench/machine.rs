@@ -1,8 +1,8 @@
-//! The machine a measurement was made on, as far as it matters to the numbers.
+//! The machine of a measurement.
 
 use testkit::tools::Tool;
 
-/// One line: processor, cores, memory, kernel, and the servers measured against.
+/// One line: processor, cores, memory, kernel, and the servers of the measurement.
 pub(crate) fn description(servers: &[Tool]) -> String {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let processor = field("/proc/cpuinfo", "model name").unwrap_or_else(|| "processor".into());
@@ -28,7 +28,7 @@ fn named(server: Tool) -> String {
     format!("{} {}{how}", server.name(), server.version())
 }
 
-/// How many programs wanted a core at once over the last minute.
+/// The load average of the last minute.
 pub(crate) fn load() -> String {
     let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     text.split(' ').next().unwrap_or("unknown").to_owned()
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn this_very_program_holds_memory() {
+    fn this_program_uses_memory() {
         let pid = std::process::id();
         assert!(resident(pid).unwrap() > 0.5);
         assert!(peak(pid).unwrap() > 0.5);

@@ -12,14 +12,14 @@ mod vault;
 use crate::cargo;
 use crate::verdict::{Error, Verdict, While};
 
-/// A measurement that prints its bars and says whether all are met.
+/// A measurement that prints its bars and returns whether all are met.
 pub(crate) struct Bench {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) run: fn() -> Result<Verdict, Error>,
 }
 
-/// Every bench there is.
+/// All benches.
 const BENCHES: &[Bench] = &[
     Bench {
         name: "engine",
@@ -52,8 +52,7 @@ pub(crate) fn bench(name: &str) -> Result<Verdict, Error> {
     (found.run)()
 }
 
-/// Runs the bench in a release build of this program: what it compares with must not be slow
-/// because we are.
+/// Runs the bench in a release build of this program, so that the bare loops are not slow.
 fn optimised(name: &str) -> Result<Verdict, Error> {
     eprintln!("building the bench in release");
     let run = ["run", "--release", "--quiet", "--package", "xtask", "--"];

@@ -10,43 +10,43 @@ use std::path::Path;
 
 use crate::cargo::Package;
 
-/// One crate of ours depending on another, both named by folder.
+/// A dependency between two crates of ours, both named by folder.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Arrow {
     pub(crate) from: String,
     pub(crate) to: String,
-    /// For tests alone.
+    /// Only for tests.
     pub(crate) dev: bool,
 }
 
-/// Where a crate stands; an arrow may only point to a lower one.
+/// The layer of a crate; an arrow may only point to a lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Layer {
-    Ground,
+    Base,
     Deck,
     Feature,
     Binary,
 }
 
-/// What a folder holds.
+/// The part of the repository that a folder belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum Area {
     Product(Layer),
     Testing,
     Simulator,
     Xtask,
 }
 
-fn place(folder: &str) -> Option<Place> {
+fn area(folder: &str) -> Option<Area> {
     Some(match folder {
-        "crates/api" | "crates/kernel" | "crates/cel" => Place::Product(Layer::Ground),
-        "crates/engine" => Place::Product(Layer::Deck),
-        "pontoon" => Place::Product(Layer::Binary),
-        "testkit" | "testkit/aws" => Place::Testing,
-        "testkit/simulator" => Place::Simulator,
-        "xtask" => Place::Xtask,
-        _ if folder.starts_with("clients/") => Place::Product(Layer::Deck),
-        _ if folder.starts_with("features/") => Place::Product(Layer::Feature),
+        "crates/api" | "crates/kernel" | "crates/cel" => Area::Product(Layer::Base),
+        "crates/engine" => Area::Product(Layer::Deck),
+        "pontoon" => Area::Product(Layer::Binary),
+        "testkit" | "testkit/aws" => Area::Testing,
+        "testkit/simulator" => Area::Simulator,
+        "xtask" => Area::Xtask,
+        _ if folder.starts_with("clients/") => Area::Product(Layer::Deck),
+        _ if folder.starts_with("features/") => Area::Product(Layer::Feature),
         _ => return None,
     })
 }
@@ -86,28 +86,28 @@ pub(crate) fn forbidden(arrows: &[Arrow]) -> Vec<String> {
 
 fn verdict(arrow: &Arrow) -> Option<String> {
     let Arrow { from, to, dev } = arrow;
-    let (Some(source), Some(target)) = (place(from), place(to)) else {
+    let (Some(source), Some(target)) = (area(from), area(to)) else {
         return Some(format!(
             "{from} -> {to}: one of the two has no place on the map; add it to xtask/src/check/arrows.rs \
              and to ARCHITECTURE.md"
         ));
     };
     let why = match (source, target) {
-        (Place::Xtask, _) | (Place::Testing, Place::Testing | Place::Product(Layer::Ground)) => {
+        (Area::Xtask, _) | (Area::Testing, Area::Testing | Area::Product(Layer::Base)) => {
             return None;
         }
-        (Place::Simulator, Place::Product(Layer::Ground | Layer::Deck)) => return None,
-        (_, Place::Xtask) => "nothing depends on xtask",
-        (Place::Product(_), Place::Testing | Place::Simulator) if *dev => return None,
-        (Place::Product(_), Place::Testing | Place::Simulator) => {
+        (Area::Simulator, Area::Product(Layer::Base | Layer::Deck)) => return None,
+        (_, Area::Xtask) => "nothing depends on xtask",
+        (Area::Product(_), Area::Testing | Area::Simulator) if *dev => return None,
+        (Area::Product(_), Area::Testing | Area::Simulator) => {
             "it is for tests: make it a dev-dependency"
         }
-        (Place::Testing | Place::Simulator, _) => "the testkit runs the product from outside",
-        (Place::Product(Layer::Feature), Place::Product(Layer::Feature)) => {
+        (Area::Testing | Area::Simulator, _) => "the testkit runs the product from outside",
+        (Area::Product(Layer::Feature), Area::Product(Layer::Feature)) => {
             "features meet through Kubernetes objects, never through imports"
         }
-        (Place::Product(upper), Place::Product(lower)) if lower < upper => return None,
-        (Place::Product(_), Place::Product(_)) => "arrows point down the map in ARCHITECTURE.md",
+        (Area::Product(upper), Area::Product(lower)) if lower < upper => return None,
+        (Area::Product(_), Area::Product(_)) => "arrows point down the map in ARCHITECTURE.md",
     };
     Some(format!("{from} -> {to}: {why}"))
 }
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn the_testkit_in_the_product_is_told_to_be_a_dev_dependency() {
+    fn the_testkit_in_the_product_must_be_a_dev_dependency() {
         let wrong = forbidden(&[arrow("crates/engine", "testkit")]);
         assert!(
             wrong[0].contains("make it a dev-dependency"),
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_off_the_map_is_told_to_get_a_place() {
+    fn a_folder_that_is_not_on_the_map_is_refused() {
         let wrong = forbidden(&[arrow("misc/x", "crates/kernel")]);
         assert!(wrong[0].contains("no place on the map"), "{}", wrong[0]);
     }

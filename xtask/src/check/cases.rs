@@ -1,6 +1,6 @@
 //! Whether the tests that a `CASES.md` names exist.
 //!
-//! A `CASES.md` is a table, one row an acceptance case of the contract:
+//! A `CASES.md` is a table, one row per acceptance case of the contract:
 //!
 //! ```text
 //! | n | case | test |
@@ -15,14 +15,14 @@
 
 use std::collections::BTreeSet;
 
-/// A row that names something.
+/// A row of the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) case: String,
     pub(crate) tests: Vec<String>,
 }
 
-/// The rows of a `CASES.md`, or what is wrong with its form.
+/// The rows of a `CASES.md`, or what is wrong with its format.
 pub(crate) fn rows(text: &str) -> Result<Vec<Row>, String> {
     let lines = text
         .lines()
@@ -52,7 +52,7 @@ fn row(line: &str) -> Result<Row, String> {
     })
 }
 
-/// What is wrong with a `CASES.md`: rows that name a test that `known` lacks.
+/// What is wrong with a `CASES.md`: rows that name a test that is not in `known`.
 pub(crate) fn missing(path: &str, text: &str, known: &BTreeSet<String>) -> Vec<String> {
     let rows = match rows(text) {
         Ok(rows) => rows,
@@ -72,7 +72,7 @@ pub(crate) fn missing(path: &str, text: &str, known: &BTreeSet<String>) -> Vec<S
         .collect()
 }
 
-/// The tests in a source file, named as `CASES.md` names them. `file` is relative to its package.
+/// The tests in a source file, named as in `CASES.md`. `file` is relative to its package.
 pub(crate) fn tests(package: &str, file: &str, source: &str) -> Vec<String> {
     let module = file.trim_end_matches(".rs");
     let module = module.strip_prefix("src/").unwrap_or(module);

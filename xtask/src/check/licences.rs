@@ -50,7 +50,7 @@ fn refusal(package: &Package, allowed: &BTreeSet<String>) -> Option<String> {
     }
 }
 
-/// Reads an SPDX expression: AND binds tighter than OR, `/` is an old OR, WITH belongs to its licence.
+/// Parses an SPDX expression: AND binds tighter than OR, `/` is an old OR, WITH belongs to its licence.
 struct Parser<'a> {
     tokens: Vec<&'a str>,
     at: usize,
@@ -107,20 +107,20 @@ impl<'a> Parser<'a> {
                 Err("a `)` is missing".into())
             };
         }
-        let mut licence = self.word()?.to_owned();
+        let mut licence = self.licence_name()?.to_owned();
         if self.take(&["WITH"]) {
-            licence = format!("{licence} WITH {}", self.word()?);
+            licence = format!("{licence} WITH {}", self.licence_name()?);
         }
         Ok(allowed.contains(&licence))
     }
 
-    fn word(&mut self) -> Result<&'a str, String> {
-        let word = self.peek().ok_or("it ends where a licence should be")?;
-        if ["AND", "OR", "WITH", "/", "(", ")"].contains(&word) {
-            return Err(format!("`{word}` stands where a licence should be"));
+    fn licence_name(&mut self) -> Result<&'a str, String> {
+        let token = self.peek().ok_or("it ends where a licence should be")?;
+        if ["AND", "OR", "WITH", "/", "(", ")"].contains(&token) {
+            return Err(format!("`{token}` is where a licence should be"));
         }
         self.at += 1;
-        Ok(word)
+        Ok(token)
     }
 }
 
@@ -128,7 +128,7 @@ fn tokens(expression: &str) -> Vec<&str> {
     let marks = ['(', ')', '/'];
     let words = expression.split_whitespace();
     words
-        .flat_map(|word| word.split_inclusive(marks))
+        .flat_map(|part| part.split_inclusive(marks))
         .flat_map(|piece| match piece.char_indices().last() {
             Some((last, mark)) if marks.contains(&mark) => vec![&piece[..last], &piece[last..]],
             _ => vec![piece],

@@ -1,4 +1,4 @@
-//! What must hold of the source itself, whatever the tests say.
+//! Checks of the source itself, besides the tests.
 
 mod arrows;
 mod cases;
@@ -19,19 +19,19 @@ use crate::test;
 use crate::test::times::{Budget, Times};
 use crate::verdict::{Error, Verdict, While};
 
-/// One thing looked at.
+/// The result of one check.
 #[derive(Debug)]
-pub(crate) struct Looked {
+pub(crate) struct CheckResult {
     pub(crate) name: &'static str,
     pub(crate) seconds: f64,
-    /// What is wrong; nothing when it holds.
+    /// What is wrong; empty if the check holds.
     pub(crate) wrong: Vec<String>,
 }
 
-type Look = fn(&Source) -> Result<Vec<String>, Error>;
+type Check = fn(&Source) -> Result<Vec<String>, Error>;
 
-/// What is looked at in the files alone, quickest first.
-const LOOKS: [(&str, Look); 6] = [
+/// The checks that need only the files, quickest first.
+const CHECKS: [(&str, Check); 6] = [
     ("format", format),
     ("arrows", |source| {
         Ok(arrows::forbidden(&arrows::arrows(
@@ -45,10 +45,10 @@ const LOOKS: [(&str, Look); 6] = [
     ("vocabulary", vocabulary),
 ];
 
-/// The source as it lies there.
+/// The source files and the metadata.
 struct Source {
     metadata: Metadata,
-    /// Files under version control, or about to be, that are text.
+    /// The text files under version control, and new ones.
     files: Vec<(String, String)>,
 }
 
@@ -74,7 +74,7 @@ impl Source {
         }
         let names = String::from_utf8_lossy(&output.stdout).into_owned();
         let names = names.split('\0').filter(|name| !name.is_empty());
-        // A file that was deleted and not yet committed is listed and cannot be read.
+        // A file whose deletion is not committed yet is listed but cannot be read.
         let files = names.filter_map(|name| {
             let text = std::fs::read_to_string(cargo::root().join(name)).ok()?;
             Some((name.to_owned(), text))
@@ -92,50 +92,50 @@ impl Source {
     }
 }
 
-/// Looks at everything, with what a build of all tests said and the operator it gave.
-pub(crate) fn look_with(
+/// Runs all checks, with the warnings and the operator of a build of all tests.
+pub(crate) fn check_all(
     warnings: &[String],
     operator: &Operator,
     progress: &Progress,
-) -> Result<Vec<Looked>, Error> {
+) -> Result<Vec<CheckResult>, Error> {
     let source = Source::read()?;
-    let mut looked = Vec::new();
-    for (name, look) in LOOKS {
+    let mut results = Vec::new();
+    for (name, check) in CHECKS {
         let step = format!("check: {name}");
-        looked.push(timed(name, || progress.aside(&step, || look(&source)))?);
+        results.push(timed(name, || progress.aside(&step, || check(&source)))?);
     }
-    looked.push(timed("clippy", || Ok(warnings.to_vec()))?);
-    looked.push(timed("generated", || generated(operator))?);
+    results.push(timed("clippy", || Ok(warnings.to_vec()))?);
+    results.push(timed("generated", || generated(operator))?);
     for line in long_files(&source) {
         progress.note(&format!("for information: {line}"));
     }
-    Ok(looked)
+    Ok(results)
 }
 
 fn timed(
     name: &'static str,
-    look: impl FnOnce() -> Result<Vec<String>, Error>,
-) -> Result<Looked, Error> {
+    check: impl FnOnce() -> Result<Vec<String>, Error>,
+) -> Result<CheckResult, Error> {
     let start = Instant::now();
-    let wrong = look()?;
+    let wrong = check()?;
     let seconds = start.elapsed().as_secs_f64();
-    Ok(Looked {
+    Ok(CheckResult {
         name,
         seconds,
         wrong,
     })
 }
 
-/// Looks at everything and prints what is wrong.
+/// Runs all checks and prints what is wrong.
 pub(crate) fn check() -> Result<Verdict, Error> {
     let progress = Progress::new();
     let built = test::built(&progress)?;
     let operator = Operator::at(cargo::kept(OperatorBuild::Chaos, &built.artifacts)?);
-    let mut looked = look_with(&built.warnings, &operator, &progress)?;
-    // Not a part of `cargo xtask test`: no timing decides whether a change goes in.
-    looked.push(timed("budget", budget)?);
+    let mut results = check_all(&built.warnings, &operator, &progress)?;
+    // Not a part of `cargo xtask test`: timings do not decide whether a change is accepted.
+    results.push(timed("budget", budget)?);
     drop(progress);
-    for each in &looked {
+    for each in &results {
         println!(
             "{:<10} {}",
             each.name,
@@ -147,10 +147,12 @@ pub(crate) fn check() -> Result<Verdict, Error> {
         );
         each.wrong.iter().for_each(|line| println!("  {line}"));
     }
-    Ok(Verdict::of(looked.iter().all(|each| each.wrong.is_empty())))
+    Ok(Verdict::of(
+        results.iter().all(|each| each.wrong.is_empty()),
+    ))
 }
 
-/// Who took too long in the last whole run, if there was one.
+/// The executables that took too long in the last whole run, if there was one.
 fn budget() -> Result<Vec<String>, Error> {
     Ok(Times::last()?.over(&Budget::read(cargo::root())?))
 }
@@ -189,7 +191,7 @@ fn licences(source: &Source) -> Result<Vec<String>, Error> {
     ))
 }
 
-/// The source files of each package, named from its folder on.
+/// The source files of each package, with paths relative to its folder.
 fn sources(source: &Source) -> impl Iterator<Item = (String, &str, &str)> {
     let packages = cargo::package_names(&source.metadata).into_iter();
     packages.flat_map(|(folder, package)| {
@@ -216,12 +218,12 @@ fn vocabulary(source: &Source) -> Result<Vec<String>, Error> {
 }
 
 fn cases(source: &Source) -> Vec<String> {
-    let known: BTreeSet<_> = sources(source)
+    let existing: BTreeSet<_> = sources(source)
         .flat_map(|(package, file, text)| cases::tests(&package, file, text))
         .collect();
     let lists = source.named("CASES.md");
     lists
-        .flat_map(|(path, text)| cases::missing(path, text, &known))
+        .flat_map(|(path, text)| cases::missing(path, text, &existing))
         .collect()
 }
 

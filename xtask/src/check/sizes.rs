@@ -1,6 +1,6 @@
-//! Source files that outgrew their reader. Told, never a failure: a number decides nothing.
+//! Long source files. They are reported but are no failure.
 
-/// Beyond this a file probably decides a second thing.
+/// A longer file probably has more than one subject.
 pub(crate) const LIMIT: usize = 600;
 
 /// The files longer than `limit`, longest first, as lines to print.
@@ -17,7 +17,7 @@ mod tests {
     use super::long;
 
     #[test]
-    fn only_files_beyond_the_limit_are_told_longest_first() {
+    fn only_files_beyond_the_limit_are_reported_longest_first() {
         let files = [
             ("a.rs".to_owned(), 600),
             ("b.rs".to_owned(), 601),

@@ -1,6 +1,6 @@
-//! Whether a file tells on the machine it was written on: home folders, hosts of package registries.
+//! Whether a file reveals the machine it was written on: home folders, hosts of package registries.
 
-/// Hosts that a build may be pointed away from, so that no file may depend on them.
+/// Hosts that a machine may replace by mirrors, so that no file may depend on them.
 const REGISTRIES: [&[&str]; 7] = [
     &["index", "crates", "io"],
     &["static", "crates", "io"],
@@ -11,7 +11,7 @@ const REGISTRIES: [&[&str]; 7] = [
     &["registry-1", "docker", "io"],
 ];
 
-/// What gives a machine away.
+/// Texts that reveal a machine.
 #[derive(Debug)]
 pub(crate) struct Traces {
     hosts: Vec<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Traces {
 }
 
 impl Traces {
-    /// Looks for the registries, for anyone's home, and for `folders` of this machine.
+    /// Finds registries, home folders, and `folders` of this machine.
     pub(crate) fn new(folders: impl IntoIterator<Item = String>) -> Self {
         let homes = ["root", "home", "Users"].map(|name| format!("/{name}/"));
         // A folder as short as `/src` would be found everywhere.
@@ -32,7 +32,7 @@ impl Traces {
         }
     }
 
-    /// The lines of `text` that give something away.
+    /// The lines of `text` that reveal something.
     pub(crate) fn found(&self, path: &str, text: &str) -> Vec<String> {
         let lines = text.lines().enumerate();
         lines
@@ -59,7 +59,7 @@ impl Traces {
     }
 }
 
-/// Whether a path in `line` begins with `folder`, as against having it in its middle.
+/// Whether a path in `line` begins with `folder`, instead of having it in the middle.
 fn begins_with(line: &str, folder: &str) -> bool {
     line.match_indices(folder).any(|(at, _)| {
         let before = line[..at].chars().next_back();

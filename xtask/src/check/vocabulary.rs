@@ -1,5 +1,5 @@
-//! Words that say too little to be names, and type names with too many meanings. How many are left of each is
-//! in `xtask/vocabulary.toml`, by package; the numbers only shrink.
+//! Names that are too vague, and type names with too many meanings. `xtask/vocabulary.toml` has the
+//! number that is left of each, by package; the numbers may only shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -9,26 +9,26 @@ use serde::Deserialize;
 use crate::verdict::{Error, While};
 
 const FILE: &str = "xtask/vocabulary.toml";
-/// More types of one name in a package stop a reader who searches for it.
+/// A package may have this many types of one name; more make a search for the name useless.
 const MEANINGS: usize = 2;
 
-/// What the file says.
+/// The contents of the file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Vocabulary {
-    /// No file, module, type, function or constant has such a name.
+    /// No file, module, type, function or constant may have such a name.
     words: BTreeSet<String>,
     /// Type names that each kind has, with one meaning.
     pipeline: BTreeSet<String>,
-    /// How many names are such words still.
+    /// How many names are still such words, by package.
     #[serde(default)]
     names: BTreeMap<String, usize>,
-    /// How many type names have too many meanings still.
+    /// How many type names still have too many meanings, by package.
     #[serde(default)]
     types: BTreeMap<String, usize>,
 }
 
-/// The names that a package defines: each with its file.
+/// The names that a package defines, each with its location.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     all: Vec<(String, String)>,
@@ -36,7 +36,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Adds what a source file defines.
+    /// Adds the definitions of a source file.
     pub(crate) fn add(&mut self, path: &str, text: &str) {
         let stem = Path::new(path).file_stem();
         let stem = stem.map(|stem| stem.to_string_lossy().into_owned());
@@ -46,17 +46,17 @@ impl Names {
             let Some((keyword, name)) = defined(line) else {
                 continue;
             };
-            let place = format!("{path}:{}", at + 1);
+            let location = format!("{path}:{}", at + 1);
             if matches!(keyword, "struct" | "enum" | "trait") {
-                let places = self.types.entry(name.to_owned()).or_default();
-                places.push(place.clone());
+                let locations = self.types.entry(name.to_owned()).or_default();
+                locations.push(location.clone());
             }
-            self.all.push((name.to_owned(), place));
+            self.all.push((name.to_owned(), location));
         }
     }
 }
 
-/// The keyword and the name, if the line defines something that has one.
+/// The keyword and the name of a definition in the line, if there is one.
 fn defined(line: &str) -> Option<(&str, &str)> {
     const KEYWORDS: [&str; 7] = ["fn", "struct", "enum", "trait", "mod", "const", "static"];
     if line.trim_start().starts_with("//") {
@@ -85,15 +85,15 @@ impl Vocabulary {
     pub(crate) fn wrong(&self, package: &str, names: &Names) -> Vec<String> {
         let is_word = |name: &str| self.words.contains(&name.to_lowercase());
         let words = names.all.iter().filter(|(name, _)| is_word(name));
-        let words = words.map(|(name, place)| format!("{name} ({place})"));
-        let repeated = names
-            .types
-            .iter()
-            .filter(|(name, places)| places.len() > MEANINGS && !self.pipeline.contains(*name));
-        let repeated = repeated.map(|(name, places)| format!("{name} ({})", places.join(", ")));
+        let words = words.map(|(name, location)| format!("{name} ({location})"));
+        let repeated = names.types.iter().filter(|(name, locations)| {
+            locations.len() > MEANINGS && !self.pipeline.contains(*name)
+        });
+        let repeated =
+            repeated.map(|(name, locations)| format!("{name} ({})", locations.join(", ")));
         let words = compared(
             package,
-            "names that say too little",
+            "names that are too vague",
             &words.collect::<Vec<_>>(),
             self.names.get(package).copied(),
         );
@@ -139,19 +139,19 @@ mod tests {
     }
 
     #[test]
-    fn definitions_are_found_whatever_stands_before_them() {
+    fn definitions_are_found_after_any_modifiers() {
         assert_eq!(
-            defined("    pub(crate) fn place(&self) {"),
-            Some(("fn", "place"))
+            defined("    pub(crate) fn path(&self) {"),
+            Some(("fn", "path"))
         );
-        assert_eq!(defined("pub const fn told<T>() {"), Some(("fn", "told")));
-        assert_eq!(defined("struct Told;"), Some(("struct", "Told")));
-        assert_eq!(defined("// fn told() is gone"), None);
-        assert_eq!(defined("let told = 1;"), None);
+        assert_eq!(defined("pub const fn total<T>() {"), Some(("fn", "total")));
+        assert_eq!(defined("struct Total;"), Some(("struct", "Total")));
+        assert_eq!(defined("// fn total() is gone"), None);
+        assert_eq!(defined("let total = 1;"), None);
     }
 
     #[test]
-    fn a_new_word_is_refused_with_where_it_is() {
+    fn a_new_word_is_refused_with_its_location() {
         let names = names(&[("src/a.rs", "fn told() {}\n"), ("src/place.rs", "")]);
         let wrong = vocabulary("").wrong("p", &names);
         assert_eq!(wrong.len(), 1);

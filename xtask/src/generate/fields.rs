@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-/// One kind as a section of Markdown; `None` when the document is no CRD.
+/// One kind as a section of Markdown; `None` if the document is not a CRD.
 pub(crate) fn section(crd: &Value) -> Option<String> {
     if crd["kind"] != "CustomResourceDefinition" {
         return None;
@@ -46,7 +46,7 @@ fn rows(path: &str, schema: &Value, required: bool, lines: &mut Vec<String>) {
     below(&format!("{path}.*"), &schema["additionalProperties"], lines);
 }
 
-/// Rows for what a list or a map holds, when that has fields of its own.
+/// Rows for the elements of a list or a map, if they have fields.
 fn below(path: &str, schema: &Value, lines: &mut Vec<String>) {
     for (name, schema) in schema["properties"].as_object().into_iter().flatten() {
         rows(&format!("{path}.{name}"), schema, false, lines);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_crd_has_no_section() {
+    fn a_document_that_is_not_a_crd_has_no_section() {
         assert_eq!(section(&json!({ "kind": "ClusterRole" })), None);
     }
 }

@@ -1,4 +1,4 @@
-//! Files that are written by a verb, committed, and never edited by hand.
+//! Generated files: written by a command, committed, and never edited by hand.
 
 mod fields;
 mod reference;
@@ -17,13 +17,13 @@ use crate::verdict::{Error, Verdict, While};
 /// Files by their path from the workspace's folder.
 pub(crate) type Files = BTreeMap<String, String>;
 
-/// Where the chart reads what is generated for it, a folder a feature.
+/// The folder of the chart's generated files, with one folder per feature.
 const GENERATED: &str = "charts/pontoon/generated";
 const VALUES: &str = "charts/pontoon/values.yaml";
 const VALUES_SCHEMA: &str = "charts/pontoon/values.schema.json";
 const REFERENCE: &str = "docs/reference";
 
-/// Stand-ins that the operator takes for names, and what the chart wants in their place.
+/// Placeholders that we pass to the operator as names, and their values in the chart.
 const RELEASE: [(&str, &str); 2] = [
     ("release-namespace", "{{ .Release.Namespace | quote }}"),
     (
@@ -32,7 +32,7 @@ const RELEASE: [(&str, &str); 2] = [
     ),
 ];
 
-/// A set of generated files, and the verb that writes it.
+/// A set of generated files, and the command that writes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Set {
     /// `charts/pontoon/generated/<feature>/crds.yaml`.
@@ -67,7 +67,7 @@ impl Set {
         }
     }
 
-    /// What the files should be, as the operator tells it.
+    /// The expected files, from the operator's output.
     pub(crate) fn expected(self, operator: &Operator) -> Result<Files, Error> {
         match self {
             Self::Crds => crds(operator),
@@ -76,7 +76,7 @@ impl Set {
         }
     }
 
-    /// What the files are.
+    /// The current files.
     pub(crate) fn on_disk(self, root: &Path) -> Result<Files, Error> {
         let mut files = Files::new();
         for start in [GENERATED, REFERENCE, VALUES_SCHEMA] {
@@ -116,7 +116,7 @@ fn chart(operator: &Operator) -> Result<Files, Error> {
             marked(Set::Chart, &text),
         );
     };
-    // Every answer starts with what the engine needs; the chart wants that once.
+    // Every output contains the engine's objects; the chart needs them only once.
     let all = operator.print(&base)?;
     add("engine", &of_engine(&all, true)?);
     for feature in operator.features()? {
@@ -132,7 +132,7 @@ fn chart(operator: &Operator) -> Result<Files, Error> {
     Ok(files)
 }
 
-/// The documents in `rbac` that are the engine's, or those that are not.
+/// The documents in `rbac` that belong to the engine, or the others.
 fn of_engine(rbac: &str, wanted: bool) -> Result<Vec<&str>, Error> {
     let mut chosen = Vec::new();
     for document in documents(rbac) {
@@ -144,7 +144,7 @@ fn of_engine(rbac: &str, wanted: bool) -> Result<Vec<&str>, Error> {
     Ok(chosen)
 }
 
-/// The documents of a YAML stream, without the lines between them.
+/// The documents of a YAML stream, without the separators.
 fn documents(yaml: &str) -> Vec<&str> {
     let yaml = yaml.strip_prefix("---\n").unwrap_or(yaml);
     let documents = yaml.split("\n---\n").map(str::trim_end);
@@ -180,7 +180,7 @@ fn read_below(root: &Path, start: &str, files: &mut Files) -> Result<(), Error> 
     Ok(())
 }
 
-/// How `actual` differs from `expected`: each file with the command that repairs it.
+/// How `actual` differs from `expected`: each file with the command that updates it.
 pub(crate) fn stale(set: Set, expected: &Files, actual: &Files) -> Vec<String> {
     let repair = format!("run: {}", set.command());
     let wrong = expected
@@ -197,7 +197,7 @@ pub(crate) fn stale(set: Set, expected: &Files, actual: &Files) -> Vec<String> {
     wrong.chain(left).collect()
 }
 
-/// Writes the set, and prints the files that changed.
+/// Writes the set and prints the changed files.
 pub(crate) fn write(set: Set) -> Result<Verdict, Error> {
     let progress = Progress::new();
     let operator =
@@ -210,7 +210,7 @@ pub(crate) fn write(set: Set) -> Result<Verdict, Error> {
         .filter(|(path, text)| actual.get(*path) != Some(text))
     {
         let file = root.join(path);
-        let folder = file.parent().expect("a generated file lies in a folder");
+        let folder = file.parent().expect("a generated file is in a folder");
         std::fs::create_dir_all(folder).doing(format_args!("making {}", folder.display()))?;
         std::fs::write(&file, text).doing(format_args!("writing {path}"))?;
         println!("wrote {path}");
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_file_and_a_left_over_one_are_named() {
+    fn missing_files_and_leftover_files_are_named() {
         let wrong = stale(
             Set::Docs,
             &files(&[("docs/reference/a.md", "")]),
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn current_files_are_silent() {
+    fn current_files_are_not_reported() {
         assert_eq!(
             stale(Set::Crds, &files(&[(VAULT, "a")]), &files(&[(VAULT, "a")])),
             Vec::<String>::new()
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn rbac_follows_the_release_it_is_installed_as() {
+    fn rbac_has_the_names_of_the_release() {
         let text = templated("namespace: release-namespace\nname: release-service-account\n");
         assert!(
             text.contains("namespace: {{ .Release.Namespace | quote }}\n"),
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_engine_needs_is_told_apart_from_what_a_feature_needs() {
+    fn the_engines_rbac_is_separated_from_that_of_features() {
         let rbac =
             "---\nmetadata:\n  name: pontoon-engine\n---\nmetadata:\n  name: pontoon-vault\n";
         assert_eq!(

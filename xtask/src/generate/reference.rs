@@ -1,4 +1,4 @@
-//! The reference pages: the command line, and one page a feature with the fields of its kinds.
+//! The reference pages: the command line, and one page per feature with the fields of its kinds.
 
 use serde_json::Value;
 
@@ -6,7 +6,7 @@ use super::{Files, REFERENCE, fields};
 use crate::operator::Operator;
 use crate::verdict::{Error, While};
 
-/// The pages as they should be.
+/// The expected pages.
 pub(crate) fn pages(operator: &Operator) -> Result<Files, Error> {
     let mut files = Files::new();
     files.insert(format!("{REFERENCE}/cli.md"), command_line(operator)?);
@@ -40,7 +40,7 @@ fn command_line(operator: &Operator) -> Result<String, Error> {
     Ok(sections.join("\n"))
 }
 
-/// The verbs that a help text lists: one a line, indented by two, the deeper lines being prose.
+/// The commands in a help text: one per line, indented by two; deeper lines are prose.
 fn verbs(help: &str) -> Vec<&str> {
     let listed = help.lines().skip_while(|line| *line != "Commands:").skip(1);
     let listed = listed.take_while(|line| line.starts_with("  "));

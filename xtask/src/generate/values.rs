@@ -1,8 +1,8 @@
 //! The schema of the chart's values, read from `values.yaml` itself.
 //!
-//! The type of a value is that of its default; a map with keys takes no other keys; `null` and the
-//! inside of an empty map or list are free. The comment right above a key describes it, and a last
-//! line of it `schema: {…}` adds to the schema of that key, say `schema: {"minimum": 1}`.
+//! The type of a value is that of its default; a map with keys accepts no other keys; `null` and the
+//! contents of an empty map or list may have any type. The comment right above a key describes it, and
+//! its last line may add to the schema of that key: `schema: {"minimum": 1}`.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 pub(crate) fn schema(values: &str) -> Result<String, String> {
     let defaults: Value = serde_saphyr::from_str(values).map_err(|error| error.to_string())?;
     let mut schema = typed(&defaults, &comments(values), "")?;
-    // Helm hands `global` to every subchart, so a chart that is one must accept it.
+    // Helm passes `global` to every subchart, so this chart must accept it.
     schema["properties"]["global"] = json!({ "type": "object" });
     schema["$schema"] = json!("http://json-schema.org/draft-07/schema#");
     let text = serde_json::to_string_pretty(&schema).map_err(|error| error.to_string())?;
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_nested_key_does_not_take_its_neighbours_comment() {
+    fn a_nested_key_does_not_get_the_comment_of_another() {
         let schema = read("a:\n  # of a\n  x: 1\nb:\n  x: 1\n");
         assert_eq!(
             schema["properties"]["a"]["properties"]["x"]["description"],

@@ -1,5 +1,5 @@
-//! The app of the vault example. No container runs here, so we do what its Pod would: log in to Vault
-//! with the token of its ServiceAccount, and read its secret.
+//! The app of the vault example. No container runs here, so we do what its Pod would do: log in to
+//! Vault with the token of its ServiceAccount, and read its secret.
 
 use std::cell::Cell;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use kube::Client;
 use kube::api::{Api, PostParams};
 use serde_json::{Value, json};
 
-use super::examples::Standing;
+use super::examples::ExampleState;
 use crate::verdict::{Error, While};
 
 const NAMESPACE: &str = "orders";
@@ -26,7 +26,7 @@ pub(crate) struct App {
     client: Client,
     http: reqwest::Client,
     vault: String,
-    /// It has read its secret; once is enough.
+    /// Whether it has read its secret once, which is enough.
     done: Cell<bool>,
 }
 
@@ -45,18 +45,18 @@ impl App {
         format!("{NAMESPACE}/{ACCOUNT}")
     }
 
-    /// Whether it can do its work by now.
-    pub(crate) async fn standing(&self) -> Standing {
+    /// Whether it can read its secret yet.
+    pub(crate) async fn state(&self) -> ExampleState {
         if !self.done.get()
             && let Err(error) = self.read().await
         {
-            return Standing::NotReady {
+            return ExampleState::NotReady {
                 reason: "NotLetIn".to_owned(),
                 message: error.to_string(),
             };
         }
         self.done.set(true);
-        Standing::Ready {
+        ExampleState::Ready {
             reason: "SecretRead".to_owned(),
         }
     }

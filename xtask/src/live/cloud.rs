@@ -1,5 +1,5 @@
-//! What the emulated AWS holds before anything is declared: the ground of `examples/tenants`, which
-//! elsewhere a platform team makes.
+//! The resources in the emulated AWS that `examples/tenants` needs. Elsewhere a platform team creates
+//! them.
 
 use http::Method;
 use serde_json::json;
@@ -7,11 +7,11 @@ use testkit::Aws;
 
 use crate::verdict::{Error, While};
 
-/// The account that the settings of a world speak for.
+/// The account of the credentials in a world's settings.
 pub(crate) const ACCOUNT: &str = "000000000000";
 const CERTIFICATE: &str = "arn:aws:acm:us-east-1:000000000000:certificate/sites";
 
-/// Puts a distribution for tenants, its certificate and a hosted zone there.
+/// Creates a distribution for tenants, its certificate and a hosted zone.
 pub(crate) fn furnish(aws: &Aws) -> Result<(), Error> {
     let certificate = json!({"arn": CERTIFICATE, "names": ["*.sites.example.com"]});
     let zone = json!({"id": "Z0SITES", "name": "sites.example.com"});
@@ -41,7 +41,7 @@ mod tests {
     use super::{ACCOUNT, furnish};
 
     #[tokio::test]
-    async fn the_emulator_takes_what_the_examples_stand_on() {
+    async fn the_emulator_accepts_what_the_examples_need() {
         let aws = Aws::start().await.unwrap();
         furnish(&aws).unwrap();
         let state = aws.control(Method::GET, "state", Value::Null).unwrap();

@@ -1,4 +1,4 @@
-//! What lies in `examples/`, and how each object of it stands.
+//! The objects in `examples/`, and the state of each.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -11,15 +11,15 @@ use serde_json::Value;
 use testkit::manifests;
 
 use super::app::App;
-use super::site::Site;
 use super::surroundings::deep;
+use super::website::Website;
 use crate::table::table;
 use crate::verdict::{Error, While};
 
-/// Where objects without a namespace go.
+/// The namespace of objects without one.
 const NAMESPACE: &str = "default";
 
-/// The example files below `folder`, one folder a feature, in the order in which they are applied.
+/// The example files below `folder`, one folder per feature, in the order of application.
 pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
     let mut files = Vec::new();
     if folder.is_dir() {
@@ -54,7 +54,7 @@ pub(crate) fn groups(crds: &str) -> Result<BTreeSet<String>, Error> {
         .collect())
 }
 
-/// A part of the examples: an applied object, or somebody who uses what they made.
+/// A part of the examples: an applied object, or a user of the created resources.
 pub(crate) struct Example {
     what: What,
     kind: String,
@@ -64,12 +64,12 @@ pub(crate) struct Example {
 enum What {
     Object { api: Api<DynamicObject>, ours: bool },
     App(App),
-    Site(Site),
+    Website(Website),
 }
 
-/// How an example stands.
+/// The state of an example.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Standing {
+pub(crate) enum ExampleState {
     Ready {
         reason: String,
     },
@@ -77,13 +77,13 @@ pub(crate) enum Standing {
         reason: String,
         message: String,
     },
-    /// An object that others stand on, a Secret say: it is there, and nobody makes it Ready.
+    /// An object without a condition Ready, such as a Secret, exists.
     There,
     Gone,
 }
 
-impl Standing {
-    /// Whether nothing is missing.
+impl ExampleState {
+    /// Whether the example is ready or exists.
     pub(crate) fn is_fine(&self) -> bool {
         matches!(self, Self::Ready { .. } | Self::There)
     }
@@ -110,7 +110,7 @@ impl Standing {
             };
         };
         let text = |field: &str| ready[field].as_str().unwrap_or_default().to_owned();
-        // A Ready from before the last edit tells nothing of it.
+        // A Ready of an older generation does not count.
         let current = ready["observedGeneration"].is_null()
             || ready["observedGeneration"] == object["metadata"]["generation"];
         match ready["status"].as_str() {
@@ -135,7 +135,7 @@ impl Standing {
     }
 }
 
-/// `yaml` with each `${NAME}` replaced by what the world has under that name.
+/// `yaml` with each `${NAME}` replaced by the world's setting of that name.
 fn filled(yaml: &str, settings: &[(&str, String)]) -> Result<String, Error> {
     let mut parts = yaml.split("${");
     let mut text = parts.next().unwrap_or_default().to_owned();
@@ -154,8 +154,8 @@ fn filled(yaml: &str, settings: &[(&str, String)]) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Applies one file and returns the objects in it. `${VAULT_ADDR}` and the like in it stand for what
-/// the world has.
+/// Applies one file and returns its objects. `${VAULT_ADDR}` and similar texts are replaced by the
+/// world's settings.
 pub(crate) async fn apply(
     client: &Client,
     file: &Path,
@@ -207,7 +207,7 @@ async fn example(
 }
 
 impl Example {
-    /// What somebody does who was let in by the examples.
+    /// The app that uses the login of the examples.
     pub(crate) fn app(app: App) -> Self {
         Self {
             what: What::App(app),
@@ -216,26 +216,26 @@ impl Example {
         }
     }
 
-    /// What somebody sees who visits a site of the examples.
-    pub(crate) fn site(site: Site) -> Self {
+    /// A website of the examples, as a visitor sees it.
+    pub(crate) fn website(website: Website) -> Self {
         Self {
             kind: "(site)".to_owned(),
-            name: site.name().to_owned(),
-            what: What::Site(site),
+            name: website.name().to_owned(),
+            what: What::Website(website),
         }
     }
 
-    /// `Kind namespace/name`, as messages name it.
+    /// `Kind namespace/name`, for messages.
     pub(crate) fn label(&self) -> String {
         format!("{} {}", self.kind, self.name)
     }
 
-    /// Looks at the live object, or lets whoever uses it try.
-    pub(crate) async fn standing(&self) -> Result<Standing, Error> {
+    /// Reads the live object, or tries to use it.
+    pub(crate) async fn state(&self) -> Result<ExampleState, Error> {
         let (api, ours) = match &self.what {
             What::Object { api, ours } => (api, *ours),
-            What::App(app) => return Ok(app.standing().await),
-            What::Site(site) => return Ok(site.standing().await),
+            What::App(app) => return Ok(app.state().await),
+            What::Website(website) => return Ok(website.state().await),
         };
         let name = self.name.rsplit('/').next().unwrap_or(&self.name);
         let object = api.get_opt(name).await.doing(self.label())?;
@@ -243,14 +243,14 @@ impl Example {
             .map(serde_json::to_value)
             .transpose()
             .doing(self.label())?;
-        Ok(Standing::of(object.as_ref(), ours))
+        Ok(ExampleState::of(object.as_ref(), ours))
     }
 }
 
-/// All examples and how they stand, as a table.
-pub(crate) fn listing(examples: &[Example], standings: &[Standing]) -> String {
-    let rows = examples.iter().zip(standings).map(|(example, standing)| {
-        let [ready, reason, message] = standing.cells();
+/// All examples and their states, as a table.
+pub(crate) fn listing(examples: &[Example], states: &[ExampleState]) -> String {
+    let rows = examples.iter().zip(states).map(|(example, state)| {
+        let [ready, reason, message] = state.cells();
         [
             example.kind.clone(),
             example.name.clone(),
@@ -269,7 +269,7 @@ pub(crate) fn listing(examples: &[Example], standings: &[Standing]) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{Standing, files, filled, groups};
+    use super::{ExampleState, files, filled, groups};
 
     fn object(status: &str, observed: i64) -> Value {
         let ready = json!({
@@ -279,29 +279,32 @@ mod tests {
     }
 
     #[test]
-    fn ready_counts_only_for_the_generation_it_was_said_of() {
+    fn ready_counts_only_for_its_generation() {
         assert_eq!(
-            Standing::of(Some(&object("True", 2)), true),
-            Standing::Ready { reason: "R".into() }
+            ExampleState::of(Some(&object("True", 2)), true),
+            ExampleState::Ready { reason: "R".into() }
         );
-        assert!(!Standing::of(Some(&object("True", 1)), true).is_fine());
-        assert!(!Standing::of(Some(&object("False", 2)), true).is_fine());
+        assert!(!ExampleState::of(Some(&object("True", 1)), true).is_fine());
+        assert!(!ExampleState::of(Some(&object("False", 2)), true).is_fine());
     }
 
     #[test]
-    fn an_object_of_ours_without_a_condition_is_waited_for() {
-        assert!(!Standing::of(Some(&json!({})), true).is_fine());
-        assert!(!Standing::of(None, true).is_fine());
+    fn an_object_of_ours_without_a_condition_is_not_ready() {
+        assert!(!ExampleState::of(Some(&json!({})), true).is_fine());
+        assert!(!ExampleState::of(None, true).is_fine());
     }
 
     #[test]
-    fn what_others_stand_on_needs_only_to_be_there() {
-        assert_eq!(Standing::of(Some(&json!({})), false), Standing::There);
-        assert_eq!(Standing::of(None, false), Standing::Gone);
+    fn other_objects_only_need_to_exist() {
+        assert_eq!(
+            ExampleState::of(Some(&json!({})), false),
+            ExampleState::There
+        );
+        assert_eq!(ExampleState::of(None, false), ExampleState::Gone);
     }
 
     #[test]
-    fn what_the_world_has_is_filled_in_and_the_unknown_is_named() {
+    fn settings_are_filled_in_and_unknown_names_are_reported() {
         let settings = [("VAULT_ADDR", "http://127.0.0.1:1".to_owned())];
         let text = filled("a: ${VAULT_ADDR}/x\nb: $c", &settings).unwrap();
         assert_eq!(text, "a: http://127.0.0.1:1/x\nb: $c");
@@ -310,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn examples_come_by_feature_and_name() {
+    fn examples_are_sorted_by_feature_and_name() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(
             files(&folder.path().join("none")).unwrap(),

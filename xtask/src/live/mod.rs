@@ -1,12 +1,12 @@
-//! Worlds that run until stopped: `up` for a newcomer, `world` for work by hand.
+//! Worlds that run until they are stopped: `up` for newcomers, `world` for manual work.
 
 mod app;
 mod cloud;
 mod examples;
 mod screen;
-mod site;
 mod surroundings;
 mod up;
+mod website;
 mod world;
 
 pub(crate) use up::{Up, up};

@@ -1,8 +1,8 @@
-//! The live table: on a terminal each frame replaces the one before it, elsewhere it follows it.
+//! The live table: on a terminal each frame replaces the previous one, elsewhere it is appended.
 
 use console::{Term, measure_text_width, truncate_str};
 
-/// How much a terminal shows.
+/// The size of a terminal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Size {
     columns: usize,
@@ -10,7 +10,7 @@ pub(crate) struct Size {
 }
 
 impl Size {
-    /// The size of the terminal at stdout; `None` if stdout is no terminal.
+    /// The size of the terminal at stdout; `None` if stdout is not a terminal.
     pub(crate) fn of_stdout() -> Option<Self> {
         let (rows, columns) = Term::stdout().size_checked()?;
         Some(Self {
@@ -20,14 +20,14 @@ impl Size {
     }
 }
 
-/// The rows of `table` that are shown. On a terminal none of them wraps or scrolls away: a long row
-/// is cut, and the last row counts those that have no room.
+/// The rows of `table` that are shown. On a terminal no row wraps or scrolls away: a long row is cut,
+/// and the last row counts those without room.
 pub(crate) fn frame(table: &str, size: Option<Size>) -> Vec<String> {
     let mut shown: Vec<String> = table.lines().map(str::to_owned).collect();
     let Some(Size { columns, rows }) = size else {
         return shown;
     };
-    // The cursor stands below the frame and needs a row of its own.
+    // The cursor is below the frame and needs its own row.
     let room = rows.saturating_sub(1).max(1);
     if shown.len() > room {
         let hidden = shown.len() - (room - 1);
@@ -38,8 +38,7 @@ pub(crate) fn frame(table: &str, size: Option<Size>) -> Vec<String> {
     shown.iter().map(cut).collect()
 }
 
-/// What to write so that `next` takes the place of `previous`, which was written last. Empty if they
-/// are equal.
+/// The output that replaces `previous`, which was written last, by `next`. Empty if they are equal.
 pub(crate) fn redraw(previous: &[String], next: &[String], size: Option<Size>) -> String {
     if previous == next {
         return String::new();
@@ -62,10 +61,10 @@ mod tests {
 
     const HEADER: &str = "KIND         NAME    READY  REASON  MESSAGE";
 
-    /// As much of a terminal as the table needs: it wraps, scrolls, and reflows when it is resized.
+    /// A model of a terminal that wraps, scrolls, and reflows when it is resized.
     struct Terminal {
         size: Size,
-        /// All rows, also those that have scrolled away, and whether each goes on in the next one.
+        /// All rows, also those that have scrolled away, and whether each continues in the next one.
         rows: Vec<(String, bool)>,
         cursor: usize,
     }
@@ -161,7 +160,7 @@ mod tests {
         format!("{HEADER}\n{}", rows.join("\n"))
     }
 
-    /// The tables while rows come, change and go.
+    /// Tables in which rows are added, changed and removed.
     fn tables() -> Vec<String> {
         let long = "the login was refused by Vault with a very long explanation, ".repeat(4);
         vec![

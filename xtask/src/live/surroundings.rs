@@ -1,4 +1,4 @@
-//! Everything that Pontoon runs among: a cluster, Vault, the AWS emulator; and Pontoon in it.
+//! A whole world: a cluster, Vault, the AWS emulator, and Pontoon.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -20,24 +20,24 @@ use crate::verdict::{Error, While};
 
 const NAMESPACE: &str = "pontoon-system";
 const ACCOUNT: &str = "pontoon";
-/// Contract: ready within a second on an empty cluster. The rest is for a busy machine.
+/// The contract says a second on an empty cluster; more is for a busy machine.
 const READY: Duration = Duration::from_mins(1);
 
 /// What to start.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Wanted {
-    /// A cluster that is there already, instead of one of our own.
+    /// An existing cluster, instead of a new one.
     pub(crate) kubeconfig: Option<PathBuf>,
-    /// The only feature to run; all when none is named.
+    /// The only feature to run; all without it.
     pub(crate) feature: Option<String>,
 }
 
-/// What runs. Dropping it stops all of it, Pontoon first.
+/// The running world. Dropping it stops everything, Pontoon first.
 pub(crate) struct Surroundings {
     pub(crate) pontoon: Child,
     pub(crate) client: Client,
     pub(crate) kubeconfig: PathBuf,
-    /// The API server, as Vault reaches it.
+    /// The API server's address for Vault.
     pub(crate) host: String,
     pub(crate) vault: Vault,
     pub(crate) aws: Aws,
@@ -47,7 +47,7 @@ pub(crate) struct Surroundings {
     _logs: Scratch,
 }
 
-/// Builds the programs that a world runs, and no others: a newcomer waits for each of them.
+/// Builds only the programs that a world runs, because a newcomer waits for each of them.
 pub(crate) fn ensure_tools(wanted: &Wanted, progress: &Progress) -> Result<(), Error> {
     tools::ensure(&needed_tools(wanted), progress)
 }
@@ -126,7 +126,7 @@ impl Surroundings {
         })
     }
 
-    /// What someone at a shell needs to talk to all of it.
+    /// The environment variables for a shell that uses the world.
     pub(crate) fn settings(&self) -> Vec<(&'static str, String)> {
         let mut settings = vec![
             ("KUBECONFIG", self.kubeconfig.display().to_string()),
@@ -138,7 +138,7 @@ impl Surroundings {
         settings
     }
 
-    /// Why nothing can become true any more: Pontoon has ended.
+    /// The error if Pontoon has ended.
     pub(crate) fn broken(&self) -> Option<Error> {
         self.pontoon
             .exit_status()
@@ -206,7 +206,7 @@ async fn connect(path: &Path) -> Result<Client, Error> {
     Ok(client)
 }
 
-/// Makes the cluster know the kinds, and lets Pontoon's ServiceAccount do what the features declare.
+/// Applies the CRDs, and grants Pontoon's ServiceAccount the permissions that the features declare.
 async fn install(wanted: &Wanted, operator: &Operator, client: &Client) -> Result<(), Error> {
     let namespace = format!("apiVersion: v1\nkind: Namespace\nmetadata: {{name: {NAMESPACE}}}\n");
     let chosen: Vec<&str> = wanted
@@ -263,7 +263,7 @@ fn ended(pontoon: &Child, how: &str) -> Error {
     ))
 }
 
-/// An error from the testkit with all its causes, which its plain form leaves out.
+/// An error from the testkit with all its causes, which its plain format omits.
 pub(crate) fn deep(error: impl std::fmt::Display) -> Error {
     Error::new(format!("{error:#}"))
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask up`: the whole thing on this machine, with every example in it.
+//! `cargo xtask up`: Pontoon and its environment on this machine, with every example.
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;
@@ -7,10 +7,10 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 use super::app::App;
-use super::examples::{self, Example, Standing};
+use super::examples::{self, Example, ExampleState};
 use super::screen::{self, Size};
-use super::site;
 use super::surroundings::{Surroundings, Wanted, ensure_tools};
+use super::website;
 use crate::cargo::{self, OperatorBuild};
 use crate::interrupt::Interrupt;
 use crate::operator::Operator;
@@ -19,7 +19,7 @@ use crate::verdict::{Error, Verdict, While};
 
 /// How long `--once` waits for every example.
 const ONCE: Duration = Duration::from_mins(5);
-const LOOK: Duration = Duration::from_secs(1);
+const POLL: Duration = Duration::from_secs(1);
 
 /// How to run.
 #[derive(Debug, clap::Args)]
@@ -32,7 +32,7 @@ pub(crate) struct Up {
     kubeconfig: Option<PathBuf>,
 }
 
-/// Starts everything, applies the examples, and shows how they stand.
+/// Starts everything, applies the examples, and shows their states.
 pub(crate) async fn up(how: Up) -> Result<Verdict, Error> {
     let kubeconfig = how.kubeconfig.map(|path| absolute(&path)).transpose()?;
     let wanted = Wanted {
@@ -43,7 +43,7 @@ pub(crate) async fn up(how: Up) -> Result<Verdict, Error> {
     let operator =
         Operator::at(progress.aside("building pontoon", || cargo::operator(OperatorBuild::Plain))?);
     ensure_tools(&wanted, &progress)?;
-    // From here on what was started is stopped by us; until here Ctrl-C reached cargo and go as well.
+    // From here on we stop the children ourselves; before, Ctrl-C also reached cargo and go.
     let mut interrupt = Interrupt::listen()?;
     let run = async {
         let world = Surroundings::start(&wanted, &operator, &progress).await?;
@@ -88,16 +88,20 @@ async fn apply_all(
     }
     let app = App::new(world.client.clone(), world.vault.address())?;
     applied.push(Example::app(app));
-    applied.extend(site::all(&world.aws.url())?.into_iter().map(Example::site));
+    applied.extend(
+        website::all(&world.aws.url())?
+            .into_iter()
+            .map(Example::website),
+    );
     Ok(applied)
 }
 
-async fn look(examples: &[Example]) -> Result<Vec<Standing>, Error> {
-    let mut standings = Vec::new();
+async fn states_of(examples: &[Example]) -> Result<Vec<ExampleState>, Error> {
+    let mut states = Vec::new();
     for example in examples {
-        standings.push(example.standing().await?);
+        states.push(example.state().await?);
     }
-    Ok(standings)
+    Ok(states)
 }
 
 async fn once(
@@ -111,17 +115,17 @@ async fn once(
         if let Some(broken) = world.broken() {
             return Err(broken);
         }
-        let standings = look(examples).await?;
-        let ready = standings.iter().filter(|one| one.is_fine()).count();
+        let states = states_of(examples).await?;
+        let ready = states.iter().filter(|one| one.is_fine()).count();
         progress.tick(&format!("{ready} of {} examples are Ready", examples.len()));
         let fine = ready == examples.len();
         if fine || start.elapsed() > ONCE {
             drop(progress);
-            println!("{}", examples::listing(examples, &standings));
+            println!("{}", examples::listing(examples, &states));
             for (example, _) in examples
                 .iter()
-                .zip(&standings)
-                .filter(|(_, standing)| !standing.is_fine())
+                .zip(&states)
+                .filter(|(_, state)| !state.is_fine())
             {
                 eprintln!(
                     "{} is not Ready after {} s",
@@ -131,11 +135,11 @@ async fn once(
             }
             return Ok(Verdict::of(fine));
         }
-        sleep(LOOK).await;
+        sleep(POLL).await;
     }
 }
 
-/// Shows the table anew whenever it changes.
+/// Shows the table again whenever it changes.
 async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Error> {
     eprintln!("Ctrl-C stops everything.");
     let mut shown = Vec::new();
@@ -143,7 +147,7 @@ async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Er
         if let Some(broken) = world.broken() {
             return Err(broken);
         }
-        let table = examples::listing(examples, &look(examples).await?);
+        let table = examples::listing(examples, &states_of(examples).await?);
         let size = Size::of_stdout();
         let next = screen::frame(&table, size);
         let output = screen::redraw(&shown, &next, size);
@@ -152,6 +156,6 @@ async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Er
             .and_then(|()| stdout().flush())
             .doing("writing the table")?;
         shown = next;
-        sleep(LOOK).await;
+        sleep(POLL).await;
     }
 }

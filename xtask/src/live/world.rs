@@ -1,4 +1,4 @@
-//! `cargo xtask world <feature>`: a feature's test world, left running for work by hand.
+//! `cargo xtask world <feature>`: a feature's test world that keeps running, for manual work.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -33,7 +33,7 @@ pub(crate) async fn world(feature: &str) -> Result<Verdict, Error> {
         feature: Some(feature.to_owned()),
     };
     ensure_tools(&wanted, &progress)?;
-    // From here on what was started is stopped by us; until here Ctrl-C reached cargo and go as well.
+    // From here on we stop the children ourselves; before, Ctrl-C also reached cargo and go.
     let mut interrupt = Interrupt::listen()?;
     let file = cargo::root().join("target/world/env");
     let run = async {
@@ -87,14 +87,14 @@ fn text(settings: &[(&str, String)]) -> String {
     lines.collect::<Vec<_>>().concat()
 }
 
-/// One word to a shell, whatever is in it.
+/// A value quoted as one word for a shell.
 fn quoted(value: &str) -> String {
     format!("'{}'", value.replace('\'', "'\\''"))
 }
 
-/// Readable by its owner alone: there are tokens in it.
+/// Readable only by its owner, because it contains tokens.
 fn write(file: &Path, text: &str) -> Result<(), Error> {
-    let folder = file.parent().expect("the file lies in a folder");
+    let folder = file.parent().expect("the file is in a folder");
     fs::create_dir_all(folder).doing(format_args!("making {}", folder.display()))?;
     let open = OpenOptions::new()
         .create(true)
@@ -114,7 +114,7 @@ mod tests {
     use super::{text, write};
 
     #[test]
-    fn a_shell_reads_back_what_was_written() {
+    fn a_shell_reads_the_values_back() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("world/env");
         let value = "it's $HOME \"and\" `more`";

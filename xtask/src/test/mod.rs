@@ -20,20 +20,20 @@ use testkit::tools::Tool;
 use tokio::sync::oneshot;
 
 use self::report::TierRan;
-use self::run::{Executable, ExecutableRan, Ground};
+use self::run::{Executable, ExecutableRan, RunSettings};
 use self::suite::{Outcome, Ran};
 pub(crate) use self::tier::Chosen;
 use self::tier::Tier;
 use self::times::{Budget, Times};
 use crate::cargo::{self, Artifact, Built, OperatorBuild};
-use crate::check::{self, Looked};
+use crate::check::{self, CheckResult};
 use crate::interrupt::Interrupt;
 use crate::operator::Operator;
 use crate::progress::Progress;
 use crate::tools;
 use crate::verdict::{Error, Verdict};
 
-/// How many executables of the pool run at once.
+/// How many executables of the pool run concurrently.
 const SIDE_BY_SIDE: usize = 2;
 
 /// Runs the tests of the chosen tiers whose name has `filter` in it.
@@ -44,22 +44,22 @@ pub(crate) async fn test(chosen: Chosen, filter: Option<&str>) -> Result<Verdict
     let operator = cargo::kept(OperatorBuild::Chaos, &built.artifacts)?;
 
     let mut tiers = Vec::new();
-    // A filter asks for tests, and the checks are none.
+    // A filter selects tests, not checks.
     if chosen == Chosen::One(Tier::Check) || (chosen == Chosen::All && filter.is_none()) {
         let operator = Operator::at(operator.clone());
         tiers.push(checked(&built.warnings, &operator, &progress)?);
     }
     let mut executables = executables(&built.artifacts)?;
     executables.retain(|executable| chosen.has(executable.tier));
-    let ground = Ground {
+    let settings = RunSettings {
         filter,
         operator: &operator,
         deadline: run::DEADLINE,
     };
-    // From here on children are stopped by us; until here Ctrl-C reached cargo and go as well.
+    // From here on we stop the children ourselves; before, Ctrl-C also reached cargo and go.
     let mut interrupt = Interrupt::listen()?;
     let ran = tokio::select! {
-        ran = run_all(executables, tools, &ground, &progress) => ran?,
+        ran = run_all(executables, tools, &settings, &progress) => ran?,
         () = interrupt.wait() => {
             return Err(Error::new("stopped on request; every test was told to end"));
         }
@@ -76,7 +76,7 @@ pub(crate) async fn test(chosen: Chosen, filter: Option<&str>) -> Result<Verdict
     Ok(Verdict::of(report::holds(&tiers)))
 }
 
-/// Keeps the times of a whole run; answers who is over budget.
+/// Saves the times of a whole run; returns the executables over budget.
 fn keep_times(ran: &[ExecutableRan]) -> Result<Vec<String>, Error> {
     let each = ran.iter().map(|one| (one.name.clone(), one.seconds));
     let times = Times(each.collect());
@@ -84,7 +84,7 @@ fn keep_times(ran: &[ExecutableRan]) -> Result<Vec<String>, Error> {
     Ok(times.over(&Budget::read(cargo::root())?))
 }
 
-/// Tools that are being built beside cargo and, those of the last tier, beside the pool.
+/// Tools that are built while cargo runs or, those of the last tier, while the pool runs.
 struct ToolBuilds {
     of_pool: oneshot::Receiver<Result<(), Error>>,
     of_start: oneshot::Receiver<Result<(), Error>>,
@@ -105,7 +105,7 @@ fn build_tools(chosen: Chosen, progress: &Progress) -> ToolBuilds {
     let (pool_built, of_pool) = oneshot::channel();
     let (start_built, of_start) = oneshot::channel();
     std::thread::spawn(move || {
-        // Nobody listens any more if the run has failed meanwhile.
+        // The receiver is gone if the run has failed meanwhile.
         pool_built.send(tools::ensure(&pool, &progress)).ok();
         start_built.send(tools::ensure(&start, &progress)).ok();
     });
@@ -117,7 +117,7 @@ async fn until_built(tools: oneshot::Receiver<Result<(), Error>>) -> Result<(), 
     built.unwrap_or_else(|_| Err(Error::new("building the tools panicked")))
 }
 
-/// Prints the tests of the chosen tiers, one a line: tier, then name.
+/// Prints the tests of the chosen tiers, one per line: tier, then name.
 pub(crate) async fn list(chosen: Chosen, filter: Option<&str>) -> Result<Verdict, Error> {
     let executables = executables(&built(&Progress::new())?.artifacts)?;
     for executable in executables
@@ -137,9 +137,9 @@ fn checked(
     progress: &Progress,
 ) -> Result<TierRan, Error> {
     let start = Instant::now();
-    let ran = check::look_with(warnings, operator, progress)?;
+    let ran = check::check_all(warnings, operator, progress)?;
     let ran = ran.into_iter().map(|looked| {
-        let Looked {
+        let CheckResult {
             name,
             seconds,
             wrong,
@@ -164,29 +164,29 @@ fn checked(
     })
 }
 
-/// Unit tests first, for they need no tools and fail fast; then the pool; the starts come last, as their
-/// tools are built beside the pool.
+/// Unit tests first, because they need no tools and fail fast; then the pool; the tier start last,
+/// because its tools are built while the pool runs.
 async fn run_all(
     executables: Vec<Executable>,
     tools: ToolBuilds,
-    ground: &Ground<'_>,
+    settings: &RunSettings<'_>,
     progress: &Progress,
 ) -> Result<Vec<ExecutableRan>, Error> {
     let (unit, others): (Vec<_>, Vec<_>) = executables
         .into_iter()
         .partition(|one| one.tier == Tier::Unit);
     let (pool, start) = others.into_iter().partition(|one| one.tier.is_pooled());
-    let mut ran = run_side_by_side(unit, SIDE_BY_SIDE, ground, progress).await?;
+    let mut ran = run_side_by_side(unit, SIDE_BY_SIDE, settings, progress).await?;
     until_built(tools.of_pool).await?;
     let budget = Budget::read(cargo::root())?;
     let pool = longest_first(pool, &Times::last()?, &budget);
-    ran.extend(run_side_by_side(pool, SIDE_BY_SIDE, ground, progress).await?);
+    ran.extend(run_side_by_side(pool, SIDE_BY_SIDE, settings, progress).await?);
     until_built(tools.of_start).await?;
-    ran.extend(run_side_by_side(start, SIDE_BY_SIDE, ground, progress).await?);
+    ran.extend(run_side_by_side(start, SIDE_BY_SIDE, settings, progress).await?);
     Ok(ran)
 }
 
-/// Those that have not run yet take what they may.
+/// Executables that have not run yet are ordered by their budget.
 fn longest_first(
     mut executables: Vec<Executable>,
     times: &Times,
@@ -201,19 +201,19 @@ fn longest_first(
 async fn run_side_by_side(
     executables: Vec<Executable>,
     at_once: usize,
-    ground: &Ground<'_>,
+    settings: &RunSettings<'_>,
     progress: &Progress,
 ) -> Result<Vec<ExecutableRan>, Error> {
     let runs = executables.iter().map(async |executable: &Executable| {
         progress.step(&format!("{}: {}", executable.tier, executable.name));
-        executable.run(ground, progress).await
+        executable.run(settings, progress).await
     });
-    // In whatever order they end: nobody waits for a slow one to make room.
+    // In the order of their ends: no executable waits for a slow one before it.
     let ran = stream::iter(runs).buffer_unordered(at_once);
     ran.try_collect().await
 }
 
-/// The tools a tier stands on.
+/// The tools that a tier needs.
 fn needed(tier: Tier) -> &'static [Tool] {
     match tier {
         Tier::Check | Tier::Unit => &[],
@@ -230,7 +230,7 @@ fn needed(tier: Tier) -> &'static [Tool] {
     }
 }
 
-/// Builds every test of the workspace, and with them the operator as the tests run it.
+/// Builds every test of the workspace, and the operator for tests.
 pub(crate) fn built(progress: &Progress) -> Result<Built, Error> {
     progress.aside("building the tests", || {
         let chaos = ["--features", "pontoon/chaos"];
@@ -238,7 +238,7 @@ pub(crate) fn built(progress: &Progress) -> Result<Built, Error> {
     })
 }
 
-/// The test executables among what was built.
+/// The test executables among the artifacts.
 fn executables(built: &[Artifact]) -> Result<Vec<Executable>, Error> {
     let names = cargo::package_names(&cargo::metadata()?);
     let (mut found, mut strays) = (Vec::new(), Vec::new());
@@ -250,7 +250,7 @@ fn executables(built: &[Artifact]) -> Result<Vec<Executable>, Error> {
         let folder = artifact
             .manifest_path
             .parent()
-            .expect("a manifest lies in a folder")
+            .expect("a manifest is in a folder")
             .to_owned();
         let package = names.get(&folder).cloned().unwrap_or_default();
         let kind = artifact.target.kind.first().map_or("lib", String::as_str);

@@ -1,4 +1,4 @@
-//! What `cargo xtask test` prints at its end.
+//! The report at the end of `cargo xtask test`.
 
 use std::time::{Duration, Instant};
 
@@ -7,16 +7,16 @@ use super::suite::{Outcome, Ran};
 use super::tier::Tier;
 use crate::table::table;
 
-/// All that ran in one tier.
+/// The tests of one tier that ran.
 #[derive(Debug)]
 pub(crate) struct TierRan {
     pub(crate) tier: Tier,
     pub(crate) ran: Vec<Ran>,
-    /// Wall time, which is less than the sum where tests run side by side.
+    /// Wall time, which is less than the sum of concurrent tests.
     pub(crate) seconds: f64,
 }
 
-/// What each executable used, those that took longest first.
+/// The resources that each executable used, the slowest first.
 pub(crate) fn used(ran: &[ExecutableRan]) -> String {
     let mut ran: Vec<_> = ran.iter().collect();
     ran.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -43,14 +43,14 @@ pub(crate) fn used(ran: &[ExecutableRan]) -> String {
     table(heads, rows.collect())
 }
 
-/// The programs that used most of the processors.
+/// The programs that used the most CPU time.
 fn greediest(one: &ExecutableRan) -> String {
     let programs = one.usage.by_program().into_iter().take(5);
     let each = programs.map(|(name, time)| format!("{name} {:.0}s", time.as_secs_f64()));
     each.collect::<Vec<_>>().join(", ")
 }
 
-/// The tests by tier. Its time is that from its first start to its last end.
+/// The tests by tier. The time of a tier is from its first start to its last end.
 pub(crate) fn by_tier(ran: Vec<ExecutableRan>) -> Vec<TierRan> {
     let end = |one: &ExecutableRan| one.started + Duration::from_secs_f64(one.seconds);
     let mut tiers: Vec<(TierRan, Instant, Instant)> = Vec::new();
@@ -74,7 +74,7 @@ pub(crate) fn by_tier(ran: Vec<ExecutableRan>) -> Vec<TierRan> {
     timed.collect()
 }
 
-/// Passed and failed among `ran`.
+/// The numbers of passed and failed tests.
 pub(crate) fn counts(ran: &[Ran]) -> (usize, usize) {
     let passed = ran
         .iter()
@@ -90,7 +90,7 @@ fn totals(tiers: &[TierRan]) -> (usize, usize) {
     })
 }
 
-/// Whether the run counts as passed: something ran, and nothing failed.
+/// Whether the run passed: at least one test ran, and none failed.
 pub(crate) fn holds(tiers: &[TierRan]) -> bool {
     let (passed, failed) = totals(tiers);
     passed > 0 && failed == 0
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_line_is_the_count_alone() {
+    fn the_last_line_has_only_the_counts() {
         let tiers = unit(vec![
             ran("k::a", Outcome::Passed, 0.1),
             ran("k::b", Outcome::Failed, 0.2),
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slowest_ten_come_slowest_first() {
+    fn the_slowest_ten_are_listed_slowest_first() {
         let many = (0..12).map(|n| ran(&format!("k::t{n}"), Outcome::Passed, f64::from(n)));
         let tiers = unit(many.collect());
         let text = report(&tiers);

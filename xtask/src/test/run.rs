@@ -1,4 +1,4 @@
-//! Runs test executables: each in its own group, under a deadline, stopped with us.
+//! Runs test executables: each in its own process group, with a deadline, stopped with us.
 
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
@@ -16,12 +16,12 @@ use super::usage::{SAMPLE, Usage};
 use crate::progress::Progress;
 use crate::verdict::{Error, While};
 
-/// Beyond this an executable hangs: the whole run takes little longer on two cores.
+/// An executable that takes longer hangs: on two cores the whole run takes little longer.
 pub(crate) const DEADLINE: Duration = Duration::from_mins(25);
-/// How long a pipe may stay open after its executable ended, held by a child that is going.
+/// How long a child that is ending may keep a pipe open after its executable ended.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// A test executable and where it belongs.
+/// A test executable and its package.
 #[derive(Debug, Clone)]
 pub(crate) struct Executable {
     pub(crate) tier: Tier,
@@ -32,11 +32,11 @@ pub(crate) struct Executable {
     pub(crate) folder: PathBuf,
 }
 
-/// How to run an executable.
+/// Settings for running an executable.
 #[derive(Debug)]
-pub(crate) struct Ground<'a> {
+pub(crate) struct RunSettings<'a> {
     pub(crate) filter: Option<&'a str>,
-    /// The operator, for tests that run it as a program of its own.
+    /// The operator, for tests that run it as a separate program.
     pub(crate) operator: &'a Path,
     pub(crate) deadline: Duration,
 }
@@ -72,21 +72,20 @@ impl Executable {
             .collect())
     }
 
-    /// A filter that names the executable selects all its tests; else libtest looks for it.
+    /// A filter that names the executable selects all its tests; otherwise libtest applies it.
     fn filter<'a>(&self, filter: Option<&'a str>) -> Option<&'a str> {
         filter.filter(|filter| !self.name.contains(filter))
     }
 
-    /// Runs its tests and tells each one's outcome. Dropped on the way, it takes all it started
-    /// along.
+    /// Runs its tests and returns the outcome of each. Dropping the future kills all that it started.
     pub(crate) async fn run(
         &self,
-        ground: &Ground<'_>,
+        settings: &RunSettings<'_>,
         progress: &Progress,
     ) -> Result<ExecutableRan, Error> {
         let start = Instant::now();
         let mut command = self.command();
-        // Times per test come as JSON only, which libtest prints on stable when told so.
+        // Times per test are available only as JSON, which libtest prints on stable with this flag.
         command
             .env("RUSTC_BOOTSTRAP", "1")
             .args([
@@ -96,8 +95,8 @@ impl Executable {
                 "json",
                 "--report-time",
             ])
-            .args(self.filter(ground.filter))
-            .env("PONTOON_BIN", ground.operator);
+            .args(self.filter(settings.filter))
+            .env("PONTOON_BIN", settings.operator);
         let threads = "RUST_TEST_THREADS";
         if let Some(stories) = self.tier.threads()
             && std::env::var_os(threads).is_none()
@@ -105,8 +104,8 @@ impl Executable {
             command.env(threads, stories.to_string());
         }
         if self.tier == Tier::Start {
-            // Building it as users run it would compile everything again.
-            command.env("PONTOON_TEST_OPERATOR", ground.operator);
+            // The build for users would compile everything again.
+            command.env("PONTOON_TEST_OPERATOR", settings.operator);
         }
         let mut child = command
             .spawn()
@@ -118,7 +117,7 @@ impl Executable {
         let pid = child.id();
         let following = follow(&mut child, &mut suite, &self.name, progress);
         let followed = tokio::select! {
-            followed = timeout(ground.deadline, following) => followed,
+            followed = timeout(settings.deadline, following) => followed,
             () = sampled(&mut usage, pid) => unreachable!("sampling has no end"),
         };
         drop(group);
@@ -127,7 +126,7 @@ impl Executable {
         let end = if let Ok(status) = followed {
             end(status?)
         } else {
-            let minutes = ground.deadline.as_secs_f64() / 60.0;
+            let minutes = settings.deadline.as_secs_f64() / 60.0;
             End::Broken(format!(
                 "it was stopped: not done after {minutes:.1} minutes"
             ))
@@ -143,7 +142,7 @@ impl Executable {
     }
 }
 
-/// What came of an executable.
+/// The result of an executable.
 #[derive(Debug)]
 pub(crate) struct ExecutableRan {
     pub(crate) tier: Tier,
@@ -163,7 +162,7 @@ async fn sampled(usage: &mut Usage, pid: Option<u32>) {
     }
 }
 
-/// The executable's group, which what it started belongs to, too: it ends with this.
+/// The process group of the executable and of all that it started; it is killed with this value.
 struct Group(Option<Pid>);
 
 impl Group {
@@ -180,7 +179,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(leader) = self.0 {
-            killpg(leader, Signal::SIGKILL).ok(); // an error means that nobody is left
+            killpg(leader, Signal::SIGKILL).ok(); // an error means that no process is left
         }
     }
 }
@@ -196,7 +195,7 @@ async fn follow(
         tokio::select! {
             line = lines.next_line() => match line.doing(format_args!("reading from {name}"))? {
                 Some(line) => {
-                    suite.line(&line);
+                    suite.add_line(&line);
                     let running: Vec<_> = suite.running().collect();
                     progress.tick(&format!("{name} {}", running.join(" ")));
                 }
@@ -207,16 +206,16 @@ async fn follow(
     };
     let rest = async {
         while let Ok(Some(line)) = lines.next_line().await {
-            suite.line(&line);
+            suite.add_line(&line);
         }
     };
-    timeout(DRAIN, rest).await.ok(); // what a child of a test still holds open is not waited for
+    timeout(DRAIN, rest).await.ok(); // a child of a test may still have the pipe open
     status.doing(format_args!("waiting for {name}"))
 }
 
 async fn read_all(mut from: impl AsyncRead + Unpin) -> String {
     let mut text = Vec::new();
-    from.read_to_end(&mut text).await.ok(); // what came before an error is worth showing
+    from.read_to_end(&mut text).await.ok(); // show what came before an error
     String::from_utf8_lossy(&text).into_owned()
 }
 
@@ -232,26 +231,26 @@ mod tests {
     use std::path::Path;
     use std::time::Duration;
 
-    use super::{Executable, Ground};
+    use super::{Executable, RunSettings};
     use crate::progress::Progress;
     use crate::test::suite::{Outcome, Ran};
     use crate::test::tier::Tier;
 
     async fn run(folder: &Path, script: &str, deadline: Duration) -> Vec<Ran> {
         let executable = executable(folder, script);
-        let ground = Ground {
+        let settings = RunSettings {
             filter: None,
             operator: Path::new("pontoon"),
             deadline,
         };
-        let ran = executable.run(&ground, &Progress::new()).await;
+        let ran = executable.run(&settings, &Progress::new()).await;
         ran.unwrap().ran
     }
 
     fn executable(folder: &Path, script: &str) -> Executable {
         let path = folder.join("suite");
-        // Written by a child: a descriptor of ours, inherited by a neighbour's child, would keep
-        // the file busy and the kernel from running it.
+        // Written by a child: a child of a concurrent test could inherit our open descriptor, and
+        // then the kernel would refuse to run the file (text file busy).
         let written = std::process::Command::new("sh")
             .args([
                 "-c",
@@ -289,7 +288,7 @@ echo '{"type":"suite","event":"ok"}'"#;
     }
 
     #[tokio::test]
-    async fn a_hanging_executable_is_stopped_with_what_it_started() {
+    async fn a_hanging_executable_is_stopped_with_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let script = format!("{ONE}\nsleep 600 &\necho $! > child\nwait");
         let ran = run(folder.path(), &script, Duration::from_secs(1)).await;
@@ -303,7 +302,7 @@ echo '{"type":"suite","event":"ok"}'"#;
     }
 
     #[tokio::test]
-    async fn who_stops_waiting_for_an_executable_ends_it_with_what_it_started() {
+    async fn a_dropped_run_stops_the_executable_and_its_children() {
         let folder = tempfile::tempdir().unwrap();
         let script = "sleep 600 &\necho $! > child.new\nmv child.new child\nwait";
         let child = folder.path().join("child");
@@ -337,7 +336,7 @@ echo '{"type":"suite","event":"ok"}'"#;
         let child = std::fs::read_to_string(folder.join("child")).unwrap();
         let status = format!("/proc/{}/stat", child.trim());
         let gone = async {
-            // A zombie runs no more; whoever adopted it reaps it.
+            // A zombie does not run; its new parent reaps it.
             while std::fs::read_to_string(&status).is_ok_and(|stat| !stat.contains(") Z ")) {
                 tokio::time::sleep(Duration::from_millis(20)).await;
             }

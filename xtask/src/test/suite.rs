@@ -1,4 +1,4 @@
-//! What one test executable says of its tests, read line by line.
+//! The output of one test executable, read line by line.
 
 use std::collections::BTreeSet;
 
@@ -18,14 +18,14 @@ pub(crate) struct Ran {
     pub(crate) name: String,
     pub(crate) outcome: Outcome,
     pub(crate) seconds: f64,
-    /// What it printed, and why it failed.
+    /// Its output, and why it failed.
     pub(crate) output: String,
 }
 
 /// How an executable ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum End {
-    /// By itself, with all tests told.
+    /// By itself, with the results of all tests.
     Exited { success: bool },
     /// By a signal, an abort, or a deadline; the text says which.
     Broken(String),
@@ -33,7 +33,7 @@ pub(crate) enum End {
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-enum Line {
+enum OutputLine {
     Suite { event: String },
     Test(Event),
 }
@@ -51,13 +51,13 @@ struct Event {
     message: String,
 }
 
-/// The tests of one executable, as far as it has told.
+/// The results of one executable so far.
 #[derive(Debug, Default)]
 pub(crate) struct Suite {
     target: String,
     running: BTreeSet<String>,
     ran: Vec<Ran>,
-    /// Lines that are no events: what children of a test wrote to the shared stdout.
+    /// Lines that are not events: output of a test's children on the shared stdout.
     stray: Vec<String>,
     complete: bool,
 }
@@ -70,11 +70,11 @@ impl Suite {
         }
     }
 
-    /// Takes in one line of the executable's stdout.
-    pub(crate) fn line(&mut self, line: &str) {
+    /// Adds one line of the executable's stdout.
+    pub(crate) fn add_line(&mut self, line: &str) {
         match serde_json::from_str(line) {
-            Ok(Line::Suite { event }) => self.complete = event != "started",
-            Ok(Line::Test(event)) => self.event(event),
+            Ok(OutputLine::Suite { event }) => self.complete = event != "started",
+            Ok(OutputLine::Test(event)) => self.event(event),
             Err(_) => self.stray.push(line.to_owned()),
         }
     }
@@ -85,7 +85,7 @@ impl Suite {
                 self.running.insert(event.name);
                 return;
             }
-            "timeout" => return, // libtest's remark after a minute; the test goes on
+            "timeout" => return, // libtest's note after a minute; the test continues
             "ok" => Outcome::Passed,
             _ => Outcome::Failed,
         };
@@ -109,22 +109,22 @@ impl Suite {
         });
     }
 
-    /// The tests that run now, the oldest name first.
+    /// The running tests, the oldest name first.
     pub(crate) fn running(&self) -> impl Iterator<Item = &str> {
         self.running.iter().map(String::as_str)
     }
 
-    /// All tests told of, after the executable ended; what it left open counts as failed.
+    /// All results after the executable ended; tests without a result count as failed.
     pub(crate) fn finish(mut self, end: &End, stderr: &str) -> Vec<Ran> {
         let why = match end {
             End::Exited { success } if self.complete => {
-                let told = self.ran.iter().any(|ran| ran.outcome == Outcome::Failed);
-                if *success || told {
+                let has_failure = self.ran.iter().any(|ran| ran.outcome == Outcome::Failed);
+                if *success || has_failure {
                     return self.ran;
                 }
                 "the executable failed after its last test".to_owned()
             }
-            End::Exited { .. } => "the executable ended before it told the result".to_owned(),
+            End::Exited { .. } => "the executable ended before it reported the result".to_owned(),
             End::Broken(why) => why.clone(),
         };
         let output = format!("{why}\n{}{stderr}", lines(&self.stray));
@@ -168,13 +168,13 @@ mod tests {
     fn suite(lines: &[&str]) -> Suite {
         let mut suite = Suite::new("kernel::lib");
         for line in lines {
-            suite.line(line);
+            suite.add_line(line);
         }
         suite
     }
 
     #[test]
-    fn times_and_outcomes_are_told_per_test() {
+    fn times_and_outcomes_are_read_per_test() {
         let ran = suite(&[STARTED, A_STARTED, A_OK, B_FAILED, LOST])
             .finish(&End::Exited { success: false }, "");
         assert_eq!(ran.len(), 2);
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_test_cut_off_by_an_abort_fails_with_what_was_printed() {
+    fn a_test_that_ends_in_an_abort_fails_with_its_output() {
         let cut = suite(&[STARTED, A_STARTED, "stray words"]);
         let ran = cut.finish(
             &End::Broken("killed by signal 6".into()),
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn an_executable_that_says_nothing_fails() {
+    fn an_executable_without_output_fails() {
         let ran = suite(&[]).finish(&End::Exited { success: true }, "");
         assert_eq!(ran.len(), 1);
         assert_eq!(ran[0].outcome, Outcome::Failed);
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_names_tests_and_leaves_benchmarks_out() {
+    fn a_list_names_tests_but_no_benchmarks() {
         assert_eq!(listed("a::b: test\nc: benchmark\n"), vec!["a::b"]);
     }
 }

@@ -1,22 +1,22 @@
-//! Which tier a test belongs to, told by its target's name alone.
+//! The tier of a test, by its target's name.
 
 use std::fmt;
 
-/// More than cores, since a story waits for servers most of its time.
+/// More than there are cores, because stories mostly wait for servers.
 const STORIES_AT_ONCE: usize = 4;
 
-/// A tier, in the order in which they run: what fails fastest comes first.
+/// A tier, in the order in which they run: the fastest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Tier {
-    /// What `cargo xtask check` looks at.
+    /// The checks of `cargo xtask check`.
     Check,
-    /// Pure code, without anything started.
+    /// Pure code, without servers.
     Unit,
     /// A client against the real Vault, API server or emulator.
     Contract,
     /// The engine and a feature against a real API server.
     Integration,
-    /// The operator as its own program, killed and cut off.
+    /// The operator as a separate program, with crashes and broken connections.
     Chaos,
     /// The chart and `cargo xtask up --once`.
     Start,
@@ -47,9 +47,9 @@ impl Tier {
         Self::ALL.into_iter().find(|tier| tier.name() == name)
     }
 
-    /// Whether its executables run beside those of other such tiers: stories mostly wait for
-    /// servers. Unit tests keep every core busy by themselves, and the tools of a start are built
-    /// beside the pool.
+    /// Whether its executables run concurrently with those of other such tiers: stories mostly wait
+    /// for servers. Unit tests use all cores, and the tools of the tier start are built while the
+    /// pool runs.
     pub(crate) fn is_pooled(self) -> bool {
         match self {
             Self::Check | Self::Unit | Self::Start => false,
@@ -57,12 +57,12 @@ impl Tier {
         }
     }
 
-    /// How many tests of an executable run at once; `None` is one a core.
+    /// How many tests of an executable run at once; `None` is one per core.
     pub(crate) fn threads(self) -> Option<usize> {
         self.is_pooled().then_some(STORIES_AT_ONCE)
     }
 
-    /// The tier of a test target: its own tests are unit tests, those under `tests/` say it.
+    /// The tier of a test target: tests under `src/` are unit tests, those under `tests/` name it.
     pub(crate) fn of_target(kind: &str, name: &str) -> Result<Self, String> {
         if kind != "test" {
             return Ok(Self::Unit);
@@ -84,7 +84,7 @@ impl fmt::Display for Tier {
     }
 }
 
-/// What the first argument of `cargo xtask test` chose.
+/// The choice of the first argument of `cargo xtask test`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Chosen {
     All,
@@ -92,7 +92,7 @@ pub(crate) enum Chosen {
 }
 
 impl Chosen {
-    /// Reads the argument; the error says what it may be.
+    /// Reads the argument; the error names the valid ones.
     pub(crate) fn parse(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self::All);
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_no_tier_is_answered_with_the_tiers() {
+    fn an_unknown_tier_is_answered_with_the_tiers() {
         let error = Chosen::parse("backoff").unwrap_err();
         assert!(
             error.contains("check, unit, contract, integration, chaos, start"),

@@ -1,4 +1,4 @@
-//! How long each executable took when it last ran as a whole, and what it may take.
+//! How long each executable took in the last whole run, and its budget.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -16,18 +16,18 @@ const FILE: &str = "xtask/times.json";
 const BUDGET: &str = "xtask/budget.toml";
 
 impl Times {
-    /// Those of the last whole run in this target folder; none on a fresh machine.
+    /// The times of the last whole run in this target folder; none on a new machine.
     pub(crate) fn last() -> Result<Self, Error> {
         let file = cargo::metadata()?.target_directory.join(FILE);
         let text = std::fs::read_to_string(file).unwrap_or_default();
-        // They only order the work: what cannot be read is as good as none.
+        // They only decide the order of tests: an unreadable file counts as none.
         Ok(serde_json::from_str(&text).unwrap_or_default())
     }
 
-    /// Keeps them for the next run.
+    /// Saves them for the next run.
     pub(crate) fn save(&self) -> Result<(), Error> {
         let file = cargo::metadata()?.target_directory.join(FILE);
-        let folder = file.parent().expect("the file lies in a folder");
+        let folder = file.parent().expect("the file is in a folder");
         std::fs::create_dir_all(folder).doing(format_args!("making {}", folder.display()))?;
         let text = serde_json::to_string_pretty(self).doing("writing times")?;
         std::fs::write(&file, text).doing(format_args!("writing {}", file.display()))
@@ -48,7 +48,7 @@ impl Times {
     }
 }
 
-/// What executables may take: seconds by tier, and by executable where it differs.
+/// The budgets of executables: seconds by tier, and by executable if it differs.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Budget {
@@ -68,7 +68,7 @@ impl Budget {
         toml::from_str(text).doing(format_args!("reading {BUDGET}"))
     }
 
-    /// What the executable `package::target` may take.
+    /// The budget of the executable `package::target`.
     pub(crate) fn of(&self, name: &str) -> Option<f64> {
         let tier = name.rsplit("::").next().unwrap_or(name);
         let seconds = self.executable.get(name).or_else(|| self.tier.get(tier));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_over_budget_is_named_with_both_figures() {
+    fn an_executable_over_budget_is_named_with_both_times() {
         let times = [("a::integration", 151.0), ("b::integration", 150.0)];
         let times = Times(times.map(|(name, time)| (name.to_owned(), time)).into());
         let over = times.over(&budget());
@@ -98,13 +98,13 @@ mod tests {
     }
 
     #[test]
-    fn an_executable_may_have_a_budget_of_its_own() {
+    fn an_executable_may_have_its_own_budget() {
         let times = Times([("big::chaos".to_owned(), 80.0)].into());
         assert!(times.over(&budget()).is_empty());
     }
 
     #[test]
-    fn a_tier_without_a_budget_is_free() {
+    fn a_tier_without_a_budget_has_no_limit() {
         let times = Times([("a::lib".to_owned(), 1e9)].into());
         assert!(times.over(&budget()).is_empty());
     }

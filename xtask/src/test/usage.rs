@@ -1,15 +1,15 @@
-//! What a test executable and all that it starts use of the machine, sampled from /proc.
+//! The CPU time of a test executable and of all that it starts, sampled from /proc.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-/// How often /proc is read: seldom enough to cost nothing, often enough to see every server.
+/// How often /proc is read: rarely enough to cost little, often enough to see every server.
 pub(crate) const SAMPLE: Duration = Duration::from_secs(1);
 
-/// One line of `/proc/<pid>/stat`, as far as it matters here.
+/// The fields of `/proc/<pid>/stat` that are needed here.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Process {
+struct ProcessStat {
     pid: u32,
     parent: u32,
     name: String,
@@ -17,21 +17,21 @@ struct Process {
     ticks: u64,
 }
 
-/// What was used so far.
+/// The usage so far.
 #[derive(Debug, Default)]
 pub(crate) struct Usage {
-    processes: BTreeMap<u32, Process>,
+    processes: BTreeMap<u32, ProcessStat>,
 }
 
 impl Usage {
-    /// Reads /proc once: `root` and all below it.
+    /// Reads /proc once: `root` and its descendants.
     pub(crate) fn sample(&mut self, root: u32) {
         self.take(root, &processes());
     }
 
-    fn take(&mut self, root: u32, all: &[Process]) {
+    fn take(&mut self, root: u32, all: &[ProcessStat]) {
         let mut family = BTreeSet::from([root]);
-        // Parents have lower numbers than their children, but for the rare wrap-around.
+        // Parents have lower ids than their children, except after a rare wrap-around.
         for process in all {
             if family.contains(&process.parent) {
                 family.insert(process.pid);
@@ -42,13 +42,13 @@ impl Usage {
         }
     }
 
-    /// Processor time.
+    /// CPU time.
     pub(crate) fn cpu(&self) -> Duration {
         let ticks: u64 = self.processes.values().map(|one| one.ticks).sum();
         time(ticks)
     }
 
-    /// Processor time by program, the greediest first.
+    /// CPU time by program, the largest first.
     pub(crate) fn by_program(&self) -> Vec<(&str, Duration)> {
         let mut by_name: BTreeMap<&str, u64> = BTreeMap::new();
         for one in self.processes.values() {
@@ -74,25 +74,25 @@ fn time(ticks: u64) -> Duration {
     Duration::from_millis(ticks * 10)
 }
 
-fn processes() -> Vec<Process> {
+fn processes() -> Vec<ProcessStat> {
     let Ok(entries) = std::fs::read_dir("/proc") else {
         return vec![];
     };
-    let mut all: Vec<Process> = entries
+    let mut all: Vec<ProcessStat> = entries
         .filter_map(|entry| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok())
-        .filter_map(|line| process(&line))
+        .filter_map(|line| process_stat(&line))
         .collect();
     all.sort_by_key(|one| one.pid);
     all
 }
 
-fn process(line: &str) -> Option<Process> {
-    // The name stands in parentheses and may hold anything.
+fn process_stat(line: &str) -> Option<ProcessStat> {
+    // The name is in parentheses and may contain any character.
     let (pid, rest) = line.split_once(" (")?;
     let (name, rest) = rest.rsplit_once(") ")?;
     let fields: Vec<&str> = rest.split(' ').collect();
     let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-    Some(Process {
+    Some(ProcessStat {
         pid: pid.parse().ok()?,
         parent: fields.get(1)?.parse().ok()?,
         name: name.to_owned(),
@@ -102,21 +102,21 @@ fn process(line: &str) -> Option<Process> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Usage, process};
+    use super::{Usage, process_stat};
 
-    fn line(pid: u32, parent: u32, name: &str, ticks: u64) -> String {
+    fn stat_line(pid: u32, parent: u32, name: &str, ticks: u64) -> String {
         format!("{pid} ({name}) S {parent} 1 1 0 -1 4194560 1 0 0 0 {ticks} 2 3 4 20 0 1 0 5 6")
     }
 
     #[test]
-    fn what_an_executable_started_counts_and_nothing_else() {
+    fn only_descendants_of_the_executable_count() {
         let all = [
-            line(10, 1, "suite", 100),
-            line(11, 10, "etcd", 50),
-            line(12, 11, "odd) name", 1),
-            line(13, 1, "etcd", 900),
+            stat_line(10, 1, "suite", 100),
+            stat_line(11, 10, "etcd", 50),
+            stat_line(12, 11, "odd) name", 1),
+            stat_line(13, 1, "etcd", 900),
         ];
-        let all: Vec<_> = all.iter().filter_map(|line| process(line)).collect();
+        let all: Vec<_> = all.iter().filter_map(|line| process_stat(line)).collect();
         let mut usage = Usage::default();
         usage.take(10, &all);
         assert_eq!(usage.cpu().as_millis(), (100 + 50 + 1 + 3 * 2) * 10);
@@ -126,7 +126,7 @@ mod tests {
     #[test]
     fn a_process_that_ended_still_counts_with_its_last_sample() {
         let mut usage = Usage::default();
-        usage.take(10, &[process(&line(10, 1, "suite", 1)).unwrap()]);
+        usage.take(10, &[process_stat(&stat_line(10, 1, "suite", 1)).unwrap()]);
         usage.take(10, &[]);
         assert_eq!(usage.cpu().as_millis(), 30);
     }

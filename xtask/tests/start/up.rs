@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-/// A running `up`. Whatever a test does, it does not outlive it.
+/// A running `up`. It ends with the test, also after a failure.
 struct Up(Child);
 
 impl Drop for Up {
@@ -21,7 +21,7 @@ impl Drop for Up {
 }
 
 impl Up {
-    /// Starts it, and returns once it shows its table.
+    /// Starts it, and returns when it shows its table.
     fn showing() -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
         command
@@ -32,7 +32,7 @@ impl Up {
         let stdout = up.0.stdout.take().expect("stdout is piped");
         let mut lines = BufReader::new(stdout).lines();
         assert!(lines.next().is_some(), "up ended before it showed anything");
-        // It goes on showing: a reader that has gone would end it.
+        // Read on: `up` would end if its stdout were closed.
         std::thread::spawn(move || lines.for_each(drop));
         up
     }
@@ -43,7 +43,7 @@ impl Up {
     }
 }
 
-/// All processes below `root`, by the parent that each names in /proc.
+/// All descendants of `root`, from /proc.
 fn descendants(root: u32) -> Vec<u32> {
     let mut found = vec![root];
     let mut at = 0;
@@ -59,7 +59,7 @@ fn descendants(root: u32) -> Vec<u32> {
     found.split_off(1)
 }
 
-/// Process ids with their parents; those that ended and wait to be reaped are left out.
+/// Process ids with their parents, without zombies.
 fn processes() -> impl Iterator<Item = (u32, u32)> {
     let entries = fs::read_dir("/proc").expect("there is a /proc").flatten();
     entries.filter_map(|entry| {

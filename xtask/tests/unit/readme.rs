@@ -1,4 +1,4 @@
-//! The READMEs show what is there.
+//! The READMEs match the repository.
 
 use std::{fs, path::Path};
 
@@ -29,7 +29,7 @@ fn the_readme_of_docs_lists_each_page() {
     }
 }
 
-/// All files below `folder`, one after the other.
+/// All files below `folder`, joined.
 fn examples(folder: &Path) -> String {
     let features = fs::read_dir(folder).unwrap();
     let files = features.flat_map(|feature| fs::read_dir(feature.unwrap().path()).unwrap());

@@ -1,4 +1,4 @@
-//! Wrong input gets a sentence that says what to do, and exit 2.
+//! Wrong input gets a message that says what to do, and exit 2.
 
 use std::process::{Command, Output};
 
@@ -53,7 +53,7 @@ fn an_unknown_bench_is_answered_with_the_benches() {
 }
 
 #[test]
-fn a_kubeconfig_that_is_not_there_is_refused_before_anything_starts() {
+fn a_missing_kubeconfig_is_refused_before_anything_starts() {
     refuses(
         &["up", "--kubeconfig", "nowhere/config"],
         &["--kubeconfig nowhere/config cannot be used"],

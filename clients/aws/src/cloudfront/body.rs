@@ -1,50 +1,50 @@
-//! What a tenant is asked to be.
+//! The desired configuration of a tenant.
 
 use std::collections::BTreeMap;
 
 use aws_sdk_cloudfront::error::BuildError;
 use aws_sdk_cloudfront::types;
 
-/// A tenant without its name and tags: what a Create and an Update send.
+/// A tenant without its name and tags, as create and update requests send it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantBody {
-    /// Its parent.
+    /// Its distribution.
     pub distribution_id: String,
     /// Its domains, in lower case.
     pub domains: Vec<String>,
-    /// Whether it serves.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Its group; without it CloudFront takes the default one. An Update should name it.
+    /// Its connection group; without it CloudFront uses the default one. An update should name it.
     pub connection_group_id: Option<String>,
     /// Values of the distribution's parameters.
     pub parameters: BTreeMap<String, String>,
-    /// What it has otherwise than its distribution.
+    /// Settings that differ from those of its distribution.
     pub customizations: Customizations,
-    /// A certificate to ask for; sending the same one again may ask again.
+    /// A managed certificate to request; sending it again may request a new one.
     pub certificate_request: Option<CertificateRequest>,
 }
 
-/// What a tenant has otherwise than its distribution.
+/// Settings of a tenant that differ from those of its distribution.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Customizations {
-    /// Its firewall.
+    /// Its web ACL.
     pub web_acl: Option<WebAcl>,
     /// ARN of its certificate.
     pub certificate_arn: Option<String>,
-    /// Where it serves.
+    /// The countries it serves.
     pub geo_restriction: Option<GeoRestriction>,
 }
 
-/// A tenant's firewall.
+/// A tenant's web ACL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebAcl {
     /// `override` or `disable`.
     pub action: String,
-    /// ARN of the one to use.
+    /// ARN of the web ACL to use.
     pub arn: Option<String>,
 }
 
-/// Where a tenant serves.
+/// The countries a tenant serves.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GeoRestriction {
     /// `whitelist`, `blacklist` or `none`.
@@ -53,7 +53,7 @@ pub struct GeoRestriction {
     pub locations: Vec<String>,
 }
 
-/// A certificate to ask for.
+/// A request for a managed certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CertificateRequest {
     /// Who serves the token that proves a domain: `cloudfront` or `self-hosted`.
@@ -99,12 +99,12 @@ impl TenantBody {
 }
 
 impl Customizations {
-    /// Whether there are none.
+    /// Whether nothing is customized.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 
-    /// As the SDK writes them: an empty block if there are none.
+    /// In the SDK's form: an empty block if nothing is customized.
     pub(super) fn sdk(&self) -> Result<types::Customizations, BuildError> {
         let Self {
             web_acl,
@@ -132,17 +132,17 @@ impl Customizations {
             .build())
     }
 
-    pub(super) fn read(told: Option<types::Customizations>) -> Self {
-        let Some(told) = told else {
+    pub(super) fn read(received: Option<types::Customizations>) -> Self {
+        let Some(received) = received else {
             return Self::default();
         };
         Self {
-            web_acl: told.web_acl.map(|acl| WebAcl {
+            web_acl: received.web_acl.map(|acl| WebAcl {
                 action: acl.action.as_str().to_owned(),
                 arn: acl.arn,
             }),
-            certificate_arn: told.certificate.map(|certificate| certificate.arn),
-            geo_restriction: told.geo_restrictions.map(|geo| GeoRestriction {
+            certificate_arn: received.certificate.map(|certificate| certificate.arn),
+            geo_restriction: received.geo_restrictions.map(|geo| GeoRestriction {
                 kind: geo.restriction_type.as_str().to_owned(),
                 locations: geo.locations.unwrap_or_default(),
             }),

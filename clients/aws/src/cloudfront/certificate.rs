@@ -1,23 +1,23 @@
-//! Certificates that CloudFront asks for on behalf of a tenant.
+//! Certificates that CloudFront requests for a tenant.
 
 use super::CloudFront;
 use crate::call::Call;
 use crate::{Error, Operation};
 
-/// How a tenant's managed certificate stands.
+/// The state of a tenant's managed certificate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedCertificate {
-    /// Its ARN, once there is one.
+    /// Its ARN, once it has one.
     pub arn: Option<String>,
     /// `pending-validation`, `issued`, `failed` and so on.
     pub status: String,
     /// Who serves the token that proves a domain: `cloudfront` or `self-hosted`.
     pub validation_token_host: Option<String>,
-    /// What each domain has to serve.
+    /// The token that each domain has to serve.
     pub tokens: Vec<ValidationToken>,
 }
 
-/// Where the token that proves a domain is looked for, and where it lies.
+/// Where CloudFront requests the token that proves a domain, and where the token is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ValidationToken {
     /// The domain.
@@ -39,16 +39,16 @@ impl CloudFront {
             let request = self.client().get_managed_certificate_details();
             request.identifier(tenant).send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
-        let told = answer.managed_certificate_details;
-        let told = told.ok_or_else(|| call.lacks("ManagedCertificateDetails"))?;
-        let status = told.certificate_status;
+        let answer = self.account.call(&call, &self.caller, send).await?;
+        let received = answer.managed_certificate_details;
+        let received = received.ok_or_else(|| call.lacks("ManagedCertificateDetails"))?;
+        let status = received.certificate_status;
         let status = status.ok_or_else(|| call.lacks("CertificateStatus"))?;
-        let tokens = told.validation_token_details.unwrap_or_default();
+        let tokens = received.validation_token_details.unwrap_or_default();
         Ok(ManagedCertificate {
-            arn: told.certificate_arn,
+            arn: received.certificate_arn,
             status: status.as_str().to_owned(),
-            validation_token_host: told
+            validation_token_host: received
                 .validation_token_host
                 .map(|host| host.as_str().to_owned()),
             tokens: tokens

@@ -1,4 +1,4 @@
-//! A distribution, as far as its tenants need it.
+//! A distribution: the parts that concern its tenants.
 
 use aws_sdk_cloudfront::types;
 
@@ -15,9 +15,9 @@ pub struct Distribution {
     pub arn: String,
     /// `tenant-only` for those that have tenants; `direct`, or nothing, for others.
     pub connection_mode: Option<String>,
-    /// ARN of its own certificate in Certificate Manager; none if it shows CloudFront's.
+    /// ARN of its own certificate in Certificate Manager; none if it uses CloudFront's.
     pub certificate_arn: Option<String>,
-    /// The parameters its tenants give values to.
+    /// The parameters that its tenants set.
     pub parameters: Vec<ParameterDefinition>,
 }
 
@@ -26,28 +26,28 @@ pub struct Distribution {
 pub struct ParameterDefinition {
     /// Its name.
     pub name: String,
-    /// Whether a tenant must give it a value, unless there is a default.
+    /// Whether a tenant must set it, unless there is a default.
     pub required: bool,
-    /// Its value in tenants that give none.
+    /// Its value in tenants that do not set it.
     pub default: Option<String>,
 }
 
 impl Distribution {
-    /// Whether it serves through tenants only.
+    /// Whether it serves requests only through tenants.
     pub fn is_tenant_only(&self) -> bool {
         self.connection_mode.as_deref() == Some("tenant-only")
     }
 
-    fn read(call: &Call<'_>, told: Option<types::Distribution>) -> Result<Self, Error> {
-        let told = told.ok_or_else(|| call.lacks("Distribution"))?;
-        let config = told.distribution_config;
+    fn read(call: &Call<'_>, received: Option<types::Distribution>) -> Result<Self, Error> {
+        let received = received.ok_or_else(|| call.lacks("Distribution"))?;
+        let config = received.distribution_config;
         let config = config.ok_or_else(|| call.lacks("DistributionConfig"))?;
         let defined = config
             .tenant_config
             .and_then(|tenants| tenants.parameter_definitions);
         Ok(Self {
-            id: told.id,
-            arn: told.arn,
+            id: received.id,
+            arn: received.arn,
             connection_mode: config.connection_mode.map(|mode| mode.as_str().to_owned()),
             certificate_arn: config
                 .viewer_certificate
@@ -62,10 +62,10 @@ impl Distribution {
     }
 }
 
-fn parameter(told: types::ParameterDefinition) -> ParameterDefinition {
-    let schema = told.definition.and_then(|schema| schema.string_schema);
+fn parameter(received: types::ParameterDefinition) -> ParameterDefinition {
+    let schema = received.definition.and_then(|schema| schema.string_schema);
     ParameterDefinition {
-        name: told.name,
+        name: received.name,
         required: schema.as_ref().is_some_and(|schema| schema.required),
         default: schema.and_then(|schema| schema.default_value),
     }
@@ -76,7 +76,7 @@ impl CloudFront {
     pub async fn distribution(&self, id: &str) -> Result<Distribution, Error> {
         let call = Call::new(Operation::GetDistribution, id);
         let send = || self.client().get_distribution().id(id).send();
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Distribution::read(&call, answer.distribution)
     }
 }

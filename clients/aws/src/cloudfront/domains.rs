@@ -1,4 +1,4 @@
-//! Who else has a domain, and whether DNS leads a tenant's domains to it.
+//! Conflicts between domains, and whether DNS points a tenant's domains to CloudFront.
 
 use aws_sdk_cloudfront::types;
 
@@ -6,7 +6,8 @@ use super::{CloudFront, PAGE};
 use crate::call::Call;
 use crate::{Error, Operation, Page};
 
-/// A thing of ours that shows we may ask who has a domain: its certificate must cover it.
+/// A resource of ours whose certificate covers the domain. CloudFront requires one before it tells
+/// who has a domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holder<'a> {
     /// A distribution, by id.
@@ -15,20 +16,20 @@ pub enum Holder<'a> {
     Tenant(&'a str),
 }
 
-/// Another that has a domain, or one that overlaps with it.
+/// Another resource that has the domain, or one that overlaps with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DomainConflict {
     /// Its domain.
     pub domain: String,
     /// `distribution` or `distribution-tenant`.
     pub resource_type: String,
-    /// Its id; in another account partly hidden.
+    /// Its id; partly hidden if it is in another account.
     pub resource_id: String,
-    /// Its account; another's is partly hidden.
+    /// Its account; partly hidden if it is not ours.
     pub account_id: String,
 }
 
-/// Where DNS leads a domain.
+/// Whether DNS points a domain to the tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DnsConfiguration {
     /// The domain.
@@ -40,14 +41,14 @@ pub struct DnsConfiguration {
 }
 
 impl DnsConfiguration {
-    /// Whether DNS leads to the tenant.
+    /// Whether DNS points to the tenant.
     pub fn is_valid(&self) -> bool {
         self.status == "valid-configuration"
     }
 }
 
 impl CloudFront {
-    /// A page of those that have `domain`, but for `own`, from `marker` on.
+    /// A page of resources other than `own` that have `domain`, from `marker` on.
     pub async fn domain_conflicts(
         &self,
         domain: &str,
@@ -70,10 +71,10 @@ impl CloudFront {
                 .max_items(PAGE)
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
-        let told = answer.domain_conflicts.unwrap_or_default().into_iter();
+        let answer = self.account.call(&call, &self.caller, send).await?;
+        let received = answer.domain_conflicts.unwrap_or_default().into_iter();
         Ok(Page {
-            items: told
+            items: received
                 .map(|one| DomainConflict {
                     domain: one.domain,
                     resource_type: one.resource_type.as_str().to_owned(),
@@ -85,7 +86,7 @@ impl CloudFront {
         })
     }
 
-    /// Where DNS leads the domains of the tenant of this id, name or ARN, or one of them.
+    /// Whether DNS points to the tenant of this id, name or ARN, for all its domains or for one.
     pub async fn verify_dns(
         &self,
         tenant: &str,
@@ -99,13 +100,13 @@ impl CloudFront {
                 .set_domain(domain.map(str::to_owned))
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
-        let told = answer.dns_configuration_list.unwrap_or_default();
+        let answer = self.account.call(&call, &self.caller, send).await?;
+        let received = answer.dns_configuration_list.unwrap_or_default();
         let read = |one: types::DnsConfiguration| DnsConfiguration {
             domain: one.domain,
             status: one.status.as_str().to_owned(),
             reason: one.reason,
         };
-        Ok(told.into_iter().map(read).collect())
+        Ok(received.into_iter().map(read).collect())
     }
 }

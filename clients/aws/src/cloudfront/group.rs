@@ -5,10 +5,10 @@ use jiff::Timestamp;
 
 use super::{CloudFront, PAGE, Tags, tags};
 use crate::call::Call;
-use crate::moment::moment;
+use crate::timestamp::timestamp;
 use crate::{Error, Operation, Page};
 
-/// A group as it is.
+/// A connection group as CloudFront returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Group {
     /// CloudFront's id.
@@ -17,34 +17,34 @@ pub struct Group {
     pub arn: String,
     /// Its name.
     pub name: String,
-    /// Its version: a write names the one it is based on.
+    /// Its version: a write names the version it is based on.
     pub etag: String,
     /// `Deployed` or `InProgress`.
     pub status: String,
     /// When it was last written.
     pub modified: Option<Timestamp>,
-    /// Where domains lead.
+    /// The DNS name that domains point to.
     pub routing_endpoint: String,
-    /// Whether new tenants without a group come here.
+    /// Whether CloudFront uses it for new tenants that name no group.
     pub is_default: bool,
-    /// What it was asked to be.
+    /// Its configuration.
     pub body: GroupBody,
-    /// Its tags; `None` if the answer says nothing of them. [`CloudFront::tags`] always does.
+    /// Its tags; `None` if the answer does not contain them. [`CloudFront::tags`] always returns them.
     pub tags: Option<Tags>,
 }
 
-/// What a group is asked to be.
+/// The desired configuration of a connection group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupBody {
-    /// Whether it has addresses of IPv6.
+    /// Whether it has IPv6 addresses.
     pub ipv6_enabled: bool,
-    /// Whether it serves.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Its list of static addresses.
+    /// Its anycast IP list.
     pub anycast_ip_list_id: Option<String>,
 }
 
-/// A group as a list tells it: nothing of IPv6 and tags.
+/// A connection group as a list returns it: without IPv6 and tags.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GroupSummary {
     /// CloudFront's id.
@@ -57,62 +57,62 @@ pub struct GroupSummary {
     pub etag: String,
     /// `Deployed` or `InProgress`.
     pub status: String,
-    /// Where domains lead.
+    /// The DNS name that domains point to.
     pub routing_endpoint: String,
-    /// Whether new tenants without a group come here.
+    /// Whether CloudFront uses it for new tenants that name no group.
     pub is_default: bool,
-    /// Whether it serves.
+    /// Whether it is enabled.
     pub enabled: bool,
-    /// Its list of static addresses.
+    /// Its anycast IP list.
     pub anycast_ip_list_id: Option<String>,
 }
 
 impl Group {
     fn read(
         call: &Call<'_>,
-        told: Option<types::ConnectionGroup>,
+        received: Option<types::ConnectionGroup>,
         etag: Option<String>,
     ) -> Result<Self, Error> {
-        let told = told.ok_or_else(|| call.lacks("ConnectionGroup"))?;
+        let received = received.ok_or_else(|| call.lacks("ConnectionGroup"))?;
         Ok(Self {
-            id: told.id.ok_or_else(|| call.lacks("Id"))?,
-            arn: told.arn.ok_or_else(|| call.lacks("Arn"))?,
-            name: told.name.ok_or_else(|| call.lacks("Name"))?,
+            id: received.id.ok_or_else(|| call.lacks("Id"))?,
+            arn: received.arn.ok_or_else(|| call.lacks("Arn"))?,
+            name: received.name.ok_or_else(|| call.lacks("Name"))?,
             etag: etag.ok_or_else(|| call.lacks("ETag"))?,
-            status: told.status.unwrap_or_default(),
-            modified: told.last_modified_time.as_ref().and_then(moment),
-            routing_endpoint: told
+            status: received.status.unwrap_or_default(),
+            modified: received.last_modified_time.as_ref().and_then(timestamp),
+            routing_endpoint: received
                 .routing_endpoint
                 .ok_or_else(|| call.lacks("RoutingEndpoint"))?,
-            is_default: told.is_default.unwrap_or_default(),
+            is_default: received.is_default.unwrap_or_default(),
             body: GroupBody {
-                ipv6_enabled: told.ipv6_enabled.unwrap_or_default(),
-                enabled: told.enabled.ok_or_else(|| call.lacks("Enabled"))?,
-                anycast_ip_list_id: told.anycast_ip_list_id,
+                ipv6_enabled: received.ipv6_enabled.unwrap_or_default(),
+                enabled: received.enabled.ok_or_else(|| call.lacks("Enabled"))?,
+                anycast_ip_list_id: received.anycast_ip_list_id,
             },
-            tags: told.tags.map(|told| tags::read(Some(told))),
+            tags: received.tags.map(|received| tags::read(Some(received))),
         })
     }
 }
 
 impl GroupSummary {
-    fn read(call: &Call<'_>, told: types::ConnectionGroupSummary) -> Result<Self, Error> {
+    fn read(call: &Call<'_>, received: types::ConnectionGroupSummary) -> Result<Self, Error> {
         Ok(Self {
-            id: told.id,
-            arn: told.arn,
-            name: told.name,
-            etag: told.e_tag,
-            status: told.status.unwrap_or_default(),
-            routing_endpoint: told.routing_endpoint,
-            is_default: told.is_default.unwrap_or_default(),
-            enabled: told.enabled.ok_or_else(|| call.lacks("Enabled"))?,
-            anycast_ip_list_id: told.anycast_ip_list_id,
+            id: received.id,
+            arn: received.arn,
+            name: received.name,
+            etag: received.e_tag,
+            status: received.status.unwrap_or_default(),
+            routing_endpoint: received.routing_endpoint,
+            is_default: received.is_default.unwrap_or_default(),
+            enabled: received.enabled.ok_or_else(|| call.lacks("Enabled"))?,
+            anycast_ip_list_id: received.anycast_ip_list_id,
         })
     }
 }
 
 impl CloudFront {
-    /// Makes a group of this name, with these tags from the first moment on.
+    /// Creates a group of this name with these tags.
     pub async fn create_group(
         &self,
         name: &str,
@@ -131,7 +131,7 @@ impl CloudFront {
                 .set_tags(tags.clone())
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Group::read(&call, answer.connection_group, answer.e_tag)
     }
 
@@ -142,11 +142,11 @@ impl CloudFront {
             let request = self.client().get_connection_group();
             request.identifier(named).send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Group::read(&call, answer.connection_group, answer.e_tag)
     }
 
-    /// Makes the group of this id what `body` says, if it is still at version `etag`.
+    /// Updates the group of this id to `body`, if it is still at version `etag`.
     pub async fn update_group(
         &self,
         id: &str,
@@ -164,7 +164,7 @@ impl CloudFront {
                 .set_anycast_ip_list_id(body.anycast_ip_list_id.clone())
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Group::read(&call, answer.connection_group, answer.e_tag)
     }
 
@@ -176,7 +176,7 @@ impl CloudFront {
             let request = self.client().delete_connection_group();
             request.id(id).if_match(etag).send()
         };
-        self.account.call(&call, &self.asker, send).await.map(drop)
+        self.account.call(&call, &self.caller, send).await.map(drop)
     }
 
     /// A page of up to 100 groups, from `marker` on.
@@ -189,9 +189,9 @@ impl CloudFront {
                 .max_items(PAGE)
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
-        let told = answer.connection_groups.unwrap_or_default();
-        let items: Result<_, _> = told
+        let answer = self.account.call(&call, &self.caller, send).await?;
+        let received = answer.connection_groups.unwrap_or_default();
+        let items: Result<_, _> = received
             .into_iter()
             .map(|one| GroupSummary::read(&call, one))
             .collect();

@@ -1,4 +1,4 @@
-//! Forgetting what was cached of a tenant.
+//! Invalidations of a tenant's cache.
 
 use aws_sdk_cloudfront::error::BuildError;
 use aws_sdk_cloudfront::types;
@@ -6,7 +6,7 @@ use jiff::Timestamp;
 
 use super::CloudFront;
 use crate::call::Call;
-use crate::moment::moment;
+use crate::timestamp::timestamp;
 use crate::{Error, Operation};
 
 /// An invalidation.
@@ -16,24 +16,24 @@ pub struct Invalidation {
     pub id: String,
     /// `InProgress` or `Completed`.
     pub status: String,
-    /// When it was asked for.
+    /// When it was created.
     pub created: Option<Timestamp>,
 }
 
 impl Invalidation {
-    fn read(call: &Call<'_>, told: Option<types::Invalidation>) -> Result<Self, Error> {
-        let told = told.ok_or_else(|| call.lacks("Invalidation"))?;
+    fn read(call: &Call<'_>, received: Option<types::Invalidation>) -> Result<Self, Error> {
+        let received = received.ok_or_else(|| call.lacks("Invalidation"))?;
         Ok(Self {
-            id: told.id,
-            status: told.status,
-            created: moment(&told.create_time),
+            id: received.id,
+            status: received.status,
+            created: timestamp(&received.create_time),
         })
     }
 }
 
 impl CloudFront {
-    /// Invalidates these paths of a tenant, once for a `reference`: the same one again gives the
-    /// same invalidation.
+    /// Invalidates these paths of a tenant, once per `reference`: the same reference again returns
+    /// the same invalidation.
     pub async fn invalidate(
         &self,
         tenant_id: &str,
@@ -50,11 +50,11 @@ impl CloudFront {
                 .invalidation_batch(batch.clone())
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Invalidation::read(&call, answer.invalidation)
     }
 
-    /// How an invalidation of a tenant stands.
+    /// The state of an invalidation of a tenant.
     pub async fn invalidation(&self, tenant_id: &str, id: &str) -> Result<Invalidation, Error> {
         let call = Call::new(Operation::GetInvalidationForDistributionTenant, id);
         let send = || {
@@ -64,7 +64,7 @@ impl CloudFront {
                 .id(id)
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Invalidation::read(&call, answer.invalidation)
     }
 }

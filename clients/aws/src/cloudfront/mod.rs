@@ -10,8 +10,8 @@
 //! | domains | [`domain_conflicts`](CloudFront::domain_conflicts), [`verify_dns`](CloudFront::verify_dns) |
 //! | tags | [`tag`](CloudFront::tag), [`untag`](CloudFront::untag), [`tags`](CloudFront::tags) |
 //!
-//! Words that AWS may add to (a status, an action) are texts as AWS writes them: what is read can
-//! be sent back unchanged.
+//! Enumerations that AWS may extend (a status, an action) are strings as AWS writes them, so that a
+//! value that was read can be sent back unchanged.
 
 mod body;
 mod certificate;
@@ -31,21 +31,21 @@ pub use invalidation::Invalidation;
 pub use tags::Tags;
 pub use tenant::{Domain, Tenant, TenantSummary};
 
-use crate::{Account, Asker};
+use crate::{Account, Caller};
 
-/// The longest page a list gives.
+/// The most entries that a page of a list has.
 const PAGE: i32 = 100;
 
-/// CloudFront as one asker uses it; see [`Account::cloudfront`].
+/// CloudFront, used by one caller; see [`Account::cloudfront`].
 #[derive(Debug, Clone)]
 pub struct CloudFront {
     account: Account,
-    asker: Asker,
+    caller: Caller,
 }
 
 impl CloudFront {
-    pub(crate) fn new(account: Account, asker: Asker) -> Self {
-        Self { account, asker }
+    pub(crate) fn new(account: Account, caller: Caller) -> Self {
+        Self { account, caller }
     }
 
     fn client(&self) -> &aws_sdk_cloudfront::Client {

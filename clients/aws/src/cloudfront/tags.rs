@@ -1,4 +1,4 @@
-//! Tags of whatever has an ARN.
+//! Tags of a resource, by its ARN.
 
 use std::collections::BTreeMap;
 
@@ -13,15 +13,15 @@ use crate::{Error, Operation};
 pub type Tags = BTreeMap<String, String>;
 
 impl CloudFront {
-    /// The tags of the thing of this ARN.
+    /// The tags of the resource of this ARN.
     pub async fn tags(&self, arn: &str) -> Result<Tags, Error> {
         let call = Call::new(Operation::ListTagsForResource, arn);
         let send = || self.client().list_tags_for_resource().resource(arn).send();
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Ok(read(answer.tags))
     }
 
-    /// Adds these tags, or changes those that are there. Others stay.
+    /// Adds these tags, or changes existing ones. Other tags stay.
     pub async fn tag(&self, arn: &str, tags: &Tags) -> Result<(), Error> {
         let call = Call::new(Operation::TagResource, arn);
         let tags = sdk(tags).map_err(|wrong| call.wrong(&wrong))?;
@@ -29,10 +29,10 @@ impl CloudFront {
             let request = self.client().tag_resource().resource(arn);
             request.tags(tags.clone()).send()
         };
-        self.account.call(&call, &self.asker, send).await.map(drop)
+        self.account.call(&call, &self.caller, send).await.map(drop)
     }
 
-    /// Takes the tags of these keys away.
+    /// Removes the tags of these keys.
     pub async fn untag(&self, arn: &str, keys: &[String]) -> Result<(), Error> {
         let call = Call::new(Operation::UntagResource, arn);
         let keys = types::TagKeys::builder().set_items(Some(keys.to_vec()));
@@ -41,11 +41,11 @@ impl CloudFront {
             let request = self.client().untag_resource().resource(arn);
             request.tag_keys(keys.clone()).send()
         };
-        self.account.call(&call, &self.asker, send).await.map(drop)
+        self.account.call(&call, &self.caller, send).await.map(drop)
     }
 }
 
-/// As the SDK writes them.
+/// Tags in the SDK's form.
 fn sdk(tags: &Tags) -> Result<types::Tags, BuildError> {
     let tags: Result<Vec<_>, _> = tags
         .iter()
@@ -54,7 +54,7 @@ fn sdk(tags: &Tags) -> Result<types::Tags, BuildError> {
     Ok(types::Tags::builder().set_items(Some(tags?)).build())
 }
 
-/// The same, if there are any.
+/// Tags in the SDK's form; `None` if there are none.
 pub(super) fn some(tags: &Tags) -> Result<Option<types::Tags>, BuildError> {
     if tags.is_empty() {
         return Ok(None);
@@ -62,8 +62,10 @@ pub(super) fn some(tags: &Tags) -> Result<Option<types::Tags>, BuildError> {
     sdk(tags).map(Some)
 }
 
-pub(super) fn read(told: Option<types::Tags>) -> Tags {
-    let items = told.and_then(|told| told.items).unwrap_or_default();
+pub(super) fn read(received: Option<types::Tags>) -> Tags {
+    let items = received
+        .and_then(|received| received.items)
+        .unwrap_or_default();
     items
         .into_iter()
         .map(|tag| (tag.key, tag.value.unwrap_or_default()))

@@ -8,10 +8,10 @@ use jiff::Timestamp;
 
 use super::{CloudFront, Customizations, PAGE, Tags, TenantBody, tags};
 use crate::call::Call;
-use crate::moment::moment;
+use crate::timestamp::timestamp;
 use crate::{Error, Operation, Page};
 
-/// A tenant as it is.
+/// A tenant as CloudFront returns it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tenant {
     /// CloudFront's id.
@@ -20,11 +20,11 @@ pub struct Tenant {
     pub arn: String,
     /// Its name.
     pub name: String,
-    /// Its version: a write names the one it is based on.
+    /// Its version: a write names the version it is based on.
     pub etag: String,
     /// `Deployed` or `InProgress`.
     pub status: String,
-    /// When it was made.
+    /// When it was created.
     pub created: Option<Timestamp>,
     /// When it was last written.
     pub modified: Option<Timestamp>,
@@ -40,12 +40,12 @@ pub struct Tenant {
     pub parameters: BTreeMap<String, String>,
     /// What it has otherwise than its distribution.
     pub customizations: Customizations,
-    /// Its tags; `None` if the answer says nothing of them. [`CloudFront::tags`] always does.
+    /// Its tags; `None` if the answer does not contain them. [`CloudFront::tags`] always returns them.
     pub tags: Option<Tags>,
 }
 
-/// A tenant as a list tells it: without parameters, whose change shows in the ETag, and without
-/// tags, whose change does not.
+/// A tenant as a list returns it: without parameters and tags. A change of parameters changes the
+/// ETag; a change of tags does not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantSummary {
     /// CloudFront's id.
@@ -82,7 +82,7 @@ pub struct Domain {
 }
 
 impl Tenant {
-    /// What would make it what it is, to be changed and sent back. It asks for no certificate.
+    /// Its configuration, to be changed and sent back. It requests no certificate.
     pub fn body(&self) -> TenantBody {
         TenantBody {
             distribution_id: self.distribution_id.clone(),
@@ -101,62 +101,62 @@ impl Tenant {
 
     fn read(
         call: &Call<'_>,
-        told: Option<types::DistributionTenant>,
+        received: Option<types::DistributionTenant>,
         etag: Option<String>,
     ) -> Result<Self, Error> {
-        let told = told.ok_or_else(|| call.lacks("DistributionTenant"))?;
-        let parameters = told.parameters.unwrap_or_default().into_iter();
+        let received = received.ok_or_else(|| call.lacks("DistributionTenant"))?;
+        let parameters = received.parameters.unwrap_or_default().into_iter();
         Ok(Self {
-            id: told.id.ok_or_else(|| call.lacks("Id"))?,
-            arn: told.arn.ok_or_else(|| call.lacks("Arn"))?,
-            name: told.name.ok_or_else(|| call.lacks("Name"))?,
+            id: received.id.ok_or_else(|| call.lacks("Id"))?,
+            arn: received.arn.ok_or_else(|| call.lacks("Arn"))?,
+            name: received.name.ok_or_else(|| call.lacks("Name"))?,
             etag: etag.ok_or_else(|| call.lacks("ETag"))?,
-            status: told.status.unwrap_or_default(),
-            created: told.created_time.as_ref().and_then(moment),
-            modified: told.last_modified_time.as_ref().and_then(moment),
-            distribution_id: told
+            status: received.status.unwrap_or_default(),
+            created: received.created_time.as_ref().and_then(timestamp),
+            modified: received.last_modified_time.as_ref().and_then(timestamp),
+            distribution_id: received
                 .distribution_id
                 .ok_or_else(|| call.lacks("DistributionId"))?,
-            domains: domains(told.domains.unwrap_or_default()),
-            enabled: told.enabled.ok_or_else(|| call.lacks("Enabled"))?,
-            connection_group_id: told.connection_group_id,
+            domains: domains(received.domains.unwrap_or_default()),
+            enabled: received.enabled.ok_or_else(|| call.lacks("Enabled"))?,
+            connection_group_id: received.connection_group_id,
             parameters: parameters.map(|one| (one.name, one.value)).collect(),
-            customizations: Customizations::read(told.customizations),
-            tags: told.tags.map(|told| tags::read(Some(told))),
+            customizations: Customizations::read(received.customizations),
+            tags: received.tags.map(|received| tags::read(Some(received))),
         })
     }
 }
 
 impl TenantSummary {
-    fn read(call: &Call<'_>, told: types::DistributionTenantSummary) -> Result<Self, Error> {
+    fn read(call: &Call<'_>, received: types::DistributionTenantSummary) -> Result<Self, Error> {
         Ok(Self {
-            id: told.id,
-            arn: told.arn,
-            name: told.name,
-            etag: told.e_tag,
-            status: told.status.unwrap_or_default(),
-            modified: moment(&told.last_modified_time),
-            distribution_id: told.distribution_id,
-            domains: domains(told.domains),
-            enabled: told.enabled.ok_or_else(|| call.lacks("Enabled"))?,
-            connection_group_id: told.connection_group_id,
-            customizations: Customizations::read(told.customizations),
+            id: received.id,
+            arn: received.arn,
+            name: received.name,
+            etag: received.e_tag,
+            status: received.status.unwrap_or_default(),
+            modified: timestamp(&received.last_modified_time),
+            distribution_id: received.distribution_id,
+            domains: domains(received.domains),
+            enabled: received.enabled.ok_or_else(|| call.lacks("Enabled"))?,
+            connection_group_id: received.connection_group_id,
+            customizations: Customizations::read(received.customizations),
         })
     }
 }
 
-fn domains(told: Vec<types::DomainResult>) -> Vec<Domain> {
+fn domains(received: Vec<types::DomainResult>) -> Vec<Domain> {
     let read = |one: types::DomainResult| Domain {
         name: one.domain,
         status: one
             .status
             .map_or_else(String::new, |status| status.as_str().to_owned()),
     };
-    told.into_iter().map(read).collect()
+    received.into_iter().map(read).collect()
 }
 
 impl CloudFront {
-    /// Makes a tenant of this name, with these tags from the first moment on.
+    /// Creates a tenant of this name with these tags.
     pub async fn create_tenant(
         &self,
         name: &str,
@@ -186,7 +186,7 @@ impl CloudFront {
                 .set_managed_certificate_request(request.clone())
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Tenant::read(&call, answer.distribution_tenant, answer.e_tag)
     }
 
@@ -197,24 +197,24 @@ impl CloudFront {
             let request = self.client().get_distribution_tenant();
             request.identifier(named).send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Tenant::read(&call, answer.distribution_tenant, answer.e_tag)
     }
 
-    /// The tenant of ours that has this domain.
+    /// The tenant in our account that has this domain.
     pub async fn tenant_by_domain(&self, domain: &str) -> Result<Tenant, Error> {
         let call = Call::new(Operation::GetDistributionTenantByDomain, domain);
         let send = || {
             let request = self.client().get_distribution_tenant_by_domain();
             request.domain(domain).send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Tenant::read(&call, answer.distribution_tenant, answer.e_tag)
     }
 
-    /// Makes the tenant of this id what `body` says, if it is still at version `etag`.
+    /// Updates the tenant of this id to `body`, if it is still at version `etag`.
     ///
-    /// The request is complete, with empty blocks where there is nothing, so that it means the same
+    /// The request is complete, with empty blocks for unset values, so that it has the same effect
     /// whether CloudFront replaces or merges.
     pub async fn update_tenant(
         &self,
@@ -242,7 +242,7 @@ impl CloudFront {
                 .set_managed_certificate_request(request.clone())
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         Tenant::read(&call, answer.distribution_tenant, answer.e_tag)
     }
 
@@ -254,7 +254,7 @@ impl CloudFront {
             let request = self.client().delete_distribution_tenant();
             request.id(id).if_match(etag).send()
         };
-        self.account.call(&call, &self.asker, send).await.map(drop)
+        self.account.call(&call, &self.caller, send).await.map(drop)
     }
 
     /// A page of up to 100 tenants of a distribution, or of all, from `marker` on.
@@ -277,9 +277,9 @@ impl CloudFront {
                 .max_items(PAGE)
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
-        let told = answer.distribution_tenant_list.unwrap_or_default();
-        let items: Result<_, _> = told
+        let answer = self.account.call(&call, &self.caller, send).await?;
+        let received = answer.distribution_tenant_list.unwrap_or_default();
+        let items: Result<_, _> = received
             .into_iter()
             .map(|one| TenantSummary::read(&call, one))
             .collect();

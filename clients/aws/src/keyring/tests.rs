@@ -9,7 +9,7 @@ const SECOND: Duration = Duration::from_secs(1);
 /// When keys that last an hour are renewed.
 const RENEWAL: Duration = Duration::from_mins(55);
 
-/// Gives what it was told to, each once, and counts.
+/// Returns the given answers in order and counts the fetches.
 struct Script {
     answers: Mutex<Vec<Result<Fetched, Error>>>,
     fetched: Arc<AtomicU64>,
@@ -65,7 +65,7 @@ fn keys(id: &str) -> Keys {
     }
 }
 
-/// Keys that end so long after the epoch.
+/// Keys that expire this long after the epoch.
 fn until(id: &str, end: Duration) -> Fetched {
     Fetched {
         keys: keys(id),
@@ -75,13 +75,13 @@ fn until(id: &str, end: Duration) -> Fetched {
 
 fn failure() -> Error {
     Error::Credentials {
-        reason: "nobody is home".to_owned(),
+        reason: "no source".to_owned(),
         passing: true,
     }
 }
 
 #[tokio::test]
-async fn keys_are_kept_until_five_minutes_before_their_end() {
+async fn keys_are_used_until_five_minutes_before_their_expiry() {
     let world = World::new([Ok(until("one", HOUR)), Ok(until("two", HOUR * 2))]);
     assert_eq!(world.key().await, Ok("one".to_owned()));
     world.clock.advance(Duration::from_secs(55 * 60 - 1));
@@ -92,7 +92,7 @@ async fn keys_are_kept_until_five_minutes_before_their_end() {
 }
 
 #[tokio::test]
-async fn keys_without_an_end_are_kept() {
+async fn keys_without_an_expiry_are_not_renewed() {
     let forever = Fetched {
         keys: keys("one"),
         expires: None,
@@ -105,7 +105,7 @@ async fn keys_without_an_end_are_kept() {
 }
 
 #[tokio::test]
-async fn keys_that_end_soon_are_not_fetched_at_every_call() {
+async fn keys_that_expire_soon_are_not_fetched_at_every_call() {
     let soon = Duration::from_mins(4);
     let world = World::new([Ok(until("one", soon)), Ok(until("two", HOUR))]);
     world.key().await.unwrap();
@@ -116,18 +116,18 @@ async fn keys_that_end_soon_are_not_fetched_at_every_call() {
 }
 
 #[tokio::test]
-async fn all_who_wait_share_one_fetch_and_its_failure() {
+async fn concurrent_callers_share_one_fetch_and_its_error() {
     let world = World::new([Err(failure()), Ok(until("one", HOUR))]);
-    let told = join_all((0..50).map(|_| world.key())).await;
-    assert!(told.iter().all(Result::is_err));
+    let results = join_all((0..50).map(|_| world.key())).await;
+    assert!(results.iter().all(Result::is_err));
     assert_eq!(world.fetches(), 1);
-    let told = join_all((0..50).map(|_| world.key())).await;
-    assert!(told.iter().all(Result::is_ok));
+    let results = join_all((0..50).map(|_| world.key())).await;
+    assert!(results.iter().all(Result::is_ok));
     assert_eq!(world.fetches(), 2);
 }
 
 #[tokio::test]
-async fn a_renewal_that_fails_leaves_the_old_keys_in_use() {
+async fn a_failed_renewal_leaves_the_old_keys_in_use() {
     let world = World::new([
         Ok(until("one", HOUR)),
         Err(failure()),
@@ -143,7 +143,7 @@ async fn a_renewal_that_fails_leaves_the_old_keys_in_use() {
 }
 
 #[tokio::test]
-async fn keys_at_their_end_are_not_used_on() {
+async fn expired_keys_are_not_used() {
     let world = World::new([Ok(until("one", HOUR)), Err(failure())]);
     world.key().await.unwrap();
     world.clock.advance(HOUR);
@@ -152,7 +152,7 @@ async fn keys_at_their_end_are_not_used_on() {
 }
 
 #[tokio::test]
-async fn refused_keys_are_replaced_and_newer_ones_are_not() {
+async fn refused_keys_are_replaced_but_newer_ones_are_not() {
     let world = World::new([Ok(until("one", HOUR)), Ok(until("two", HOUR))]);
     world.key().await.unwrap();
     world.keyring.refuse(&keys("one"));

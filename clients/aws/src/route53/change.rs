@@ -1,4 +1,4 @@
-//! Changing records, and whether the name servers know it.
+//! Changes of records, and their propagation to the name servers.
 
 use aws_sdk_route53::error::BuildError;
 use aws_sdk_route53::types;
@@ -10,11 +10,11 @@ use crate::{Error, Operation};
 /// What to do with a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Action {
-    /// Make it; refused if there is one of this name and type.
+    /// Create it; refused if a record of this name and type exists.
     Create,
-    /// Make it, in the place of one of this name and type.
+    /// Create it, or replace the record of this name and type.
     Upsert,
-    /// Take it away; refused unless it is exactly this one.
+    /// Delete it; refused unless the existing record is equal.
     Delete,
 }
 
@@ -23,16 +23,16 @@ pub enum Action {
 pub struct Change {
     /// What to do.
     pub action: Action,
-    /// With what.
+    /// The record.
     pub record: Record,
 }
 
-/// How far a batch has come.
+/// The state of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeStatus {
-    /// Not all name servers know it.
+    /// Not all name servers have it.
     Pending,
-    /// All name servers know it; resolvers may remember older answers.
+    /// All name servers have it; resolvers may still cache older answers.
     InSync,
 }
 
@@ -51,10 +51,10 @@ impl Change {
 }
 
 impl Route53 {
-    /// Makes all changes or none, in this zone; the id of the batch.
+    /// Applies all changes or none in this zone; returns the id of the batch.
     ///
     /// # When not to use it
-    /// While another batch for the zone is not answered: Route 53 refuses the second.
+    /// While another batch for the zone has no answer yet: Route 53 refuses the second.
     pub async fn change_batch(&self, zone_id: &str, changes: &[Change]) -> Result<String, Error> {
         let call = Call::new(Operation::ChangeResourceRecordSets, zone_id);
         let batch = batch(changes).map_err(|wrong| call.wrong(&wrong))?;
@@ -65,21 +65,21 @@ impl Route53 {
                 .change_batch(batch.clone())
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         let info = answer.change_info.ok_or_else(|| call.lacks("ChangeInfo"))?;
         Ok(bare(&info.id).to_owned())
     }
 
-    /// How far the batch of this id has come.
+    /// The state of the batch of this id.
     pub async fn change(&self, id: &str) -> Result<ChangeStatus, Error> {
         let call = Call::new(Operation::GetChange, id);
         let send = || self.client().get_change().id(id).send();
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         let info = answer.change_info.ok_or_else(|| call.lacks("ChangeInfo"))?;
         match info.status {
             types::ChangeStatus::Insync => Ok(ChangeStatus::InSync),
             types::ChangeStatus::Pending => Ok(ChangeStatus::Pending),
-            _ => Err(call.lacks("Status that is known")),
+            _ => Err(call.lacks("known Status")),
         }
     }
 }

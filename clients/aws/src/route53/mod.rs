@@ -1,7 +1,7 @@
 //! Route 53: zones and their records.
 //!
-//! Names come and go in one form: lower case, no final dot, `*` for what Route 53 keeps as `\052`
-//! (see [`domain`]). Ids are bare, without `/hostedzone/` or `/change/`.
+//! Names have one form: lower case, no final dot, `*` where Route 53 stores `\052` (see
+//! [`domain`]). Ids are without `/hostedzone/` or `/change/`.
 
 mod change;
 mod name;
@@ -15,18 +15,18 @@ pub use record::{Alias, Answer, Record, Start};
 pub use txt::{txt_text, txt_value};
 pub use zone::Zone;
 
-use crate::{Account, Asker};
+use crate::{Account, Caller};
 
-/// Route 53 as one asker uses it; see [`Account::route53`].
+/// Route 53, used by one caller; see [`Account::route53`].
 #[derive(Debug, Clone)]
 pub struct Route53 {
     account: Account,
-    asker: Asker,
+    caller: Caller,
 }
 
 impl Route53 {
-    pub(crate) fn new(account: Account, asker: Asker) -> Self {
-        Self { account, asker }
+    pub(crate) fn new(account: Account, caller: Caller) -> Self {
+        Self { account, caller }
     }
 
     fn client(&self) -> &aws_sdk_route53::Client {
@@ -34,7 +34,7 @@ impl Route53 {
     }
 }
 
-/// An id without the kind that answers put before it.
+/// An id without the prefix that answers put before it.
 fn bare(id: &str) -> &str {
     id.rsplit('/').next().unwrap_or(id)
 }

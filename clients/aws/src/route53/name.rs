@@ -1,11 +1,11 @@
-//! Names as we write them and as Route 53 keeps them.
+//! Domain names in our form and as Route 53 stores them.
 
 use std::fmt::Write as _;
 
-/// A name as Route 53 keeps it, in our form: lower case, no final dot, and `*` where it says
-/// `\052`. What cannot stand in a name otherwise, such as a dot inside a label, stays escaped.
+/// Converts a name that Route 53 stores to our form: lower case, no final dot, and `*` for `\052`.
+/// Characters that a name cannot contain otherwise, such as a dot inside a label, stay escaped.
 ///
-/// A name in our form already stays as it is.
+/// A name that is already in our form does not change.
 pub fn domain(kept: &str) -> String {
     let mut name = String::with_capacity(kept.len());
     let mut rest = kept.strip_suffix('.').unwrap_or(kept);
@@ -28,8 +28,8 @@ pub fn domain(kept: &str) -> String {
     name
 }
 
-/// A name in our form as Route 53 keeps it: `*` and whatever else is not a letter, a digit, `-` or
-/// `_` escaped, so that it sorts where Route 53 sorts it.
+/// Converts a name in our form to the one that Route 53 stores. Everything except letters, digits,
+/// `-` and `_` is escaped, so that the name sorts as in Route 53.
 pub(super) fn kept(name: &str) -> String {
     let mut kept = String::with_capacity(name.len());
     let mut rest = name;
@@ -60,7 +60,7 @@ fn escaped(text: &str) -> Option<u8> {
     u8::try_from(byte).ok()
 }
 
-/// Whether a byte may stand in a name as itself.
+/// Whether a byte needs no escape in a name.
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_graphic() && byte != b'.' && byte != b'\\'
 }
@@ -96,12 +96,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn there_and_back_is_the_same(name in "[a-z0-9*_-]{1,12}(\\.[a-z0-9*]{1,9}){0,4}") {
+        fn both_conversions_are_inverse(name in "[a-z0-9*_-]{1,12}(\\.[a-z0-9*]{1,9}){0,4}") {
             prop_assert_eq!(domain(&kept(&name)), name);
         }
 
         #[test]
-        fn no_text_breaks_either_way(text in ".{0,40}") {
+        fn no_text_panics_in_either_conversion(text in ".{0,40}") {
             let once = domain(&text);
             prop_assert!(kept(&once).is_ascii());
         }

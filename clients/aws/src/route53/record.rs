@@ -7,7 +7,7 @@ use super::{Route53, bare, domain, name};
 use crate::call::Call;
 use crate::{Error, Operation, Page};
 
-/// The longest page a list gives.
+/// The most entries that a page of a list has.
 const PAGE: i32 = 300;
 
 /// A set of records of one name and type.
@@ -17,25 +17,25 @@ pub struct Record {
     pub name: String,
     /// `CNAME`, `A`, `AAAA`, `TXT` and so on.
     pub kind: String,
-    /// What it answers.
+    /// What name servers answer.
     pub answer: Answer,
-    /// Which of several sets of this name and type it is, where a routing policy chooses among
-    /// them. The policy itself is not told, so such a set cannot be written back.
+    /// Identifies the set where a routing policy chooses among several of this name and type. The
+    /// policy itself is not read, so such a set cannot be written back.
     pub set_identifier: Option<String>,
 }
 
-/// What a record answers.
+/// What name servers answer for a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Answer {
-    /// These values, for so many seconds. Those of TXT are quoted, see
+    /// These values, with a time to live. Those of TXT are quoted, see
     /// [`txt_value`](super::txt_value).
     Values {
-        /// How long resolvers keep it.
+        /// How many seconds resolvers cache it.
         ttl: i64,
         /// As Route 53 writes them.
         values: Vec<String>,
     },
-    /// Whatever another name answers.
+    /// The answer of another name.
     Alias(Alias),
 }
 
@@ -46,7 +46,7 @@ pub struct Alias {
     pub zone_id: String,
     /// Its name.
     pub target: String,
-    /// Whether it answers only while the target is well.
+    /// Whether it answers only while the target is healthy.
     pub evaluate_target_health: bool,
 }
 
@@ -97,16 +97,16 @@ impl Record {
         record.build()
     }
 
-    fn read(told: types::ResourceRecordSet) -> Self {
-        let answer = match told.alias_target {
+    fn read(received: types::ResourceRecordSet) -> Self {
+        let answer = match received.alias_target {
             Some(alias) => Answer::Alias(Alias {
                 zone_id: bare(&alias.hosted_zone_id).to_owned(),
                 target: domain(&alias.dns_name),
                 evaluate_target_health: alias.evaluate_target_health,
             }),
             None => Answer::Values {
-                ttl: told.ttl.unwrap_or_default(),
-                values: told
+                ttl: received.ttl.unwrap_or_default(),
+                values: received
                     .resource_records
                     .unwrap_or_default()
                     .into_iter()
@@ -115,10 +115,10 @@ impl Record {
             },
         };
         Self {
-            name: domain(&told.name),
-            kind: told.r#type.as_str().to_owned(),
+            name: domain(&received.name),
+            kind: received.r#type.as_str().to_owned(),
             answer,
-            set_identifier: told.set_identifier,
+            set_identifier: received.set_identifier,
         }
     }
 }
@@ -142,7 +142,7 @@ impl Route53 {
                 .max_items(PAGE)
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         let next = match (answer.is_truncated, answer.next_record_name) {
             (false, _) => None,
             (true, None) => return Err(call.lacks("NextRecordName")),

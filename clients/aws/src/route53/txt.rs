@@ -1,12 +1,12 @@
-//! Texts in TXT records.
+//! Encoding of TXT records.
 
 use std::fmt::Write as _;
 
-/// The longest string of a record.
+/// The most bytes of one string in a record.
 const LONGEST: usize = 255;
 
-/// `text` as the value of a TXT record: quoted, in strings of at most 255 characters, with what is
-/// not plain ASCII escaped.
+/// `text` as the value of a TXT record: quoted, in strings of at most 255 characters, everything
+/// but printable ASCII escaped.
 pub fn txt_value(text: &str) -> String {
     let bytes = text.as_bytes();
     let strings = bytes.chunks(LONGEST).map(quoted);
@@ -32,7 +32,7 @@ fn quoted(bytes: &[u8]) -> String {
     string
 }
 
-/// The text of a TXT record's value: its strings in one.
+/// The text of a TXT record's value: its strings joined.
 pub fn txt_text(value: &str) -> String {
     let mut text = Vec::new();
     let mut bytes = value.bytes().peekable();
@@ -96,12 +96,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(text in "\\PC{0,600}") {
+        fn a_written_text_is_read_back(text in "\\PC{0,600}") {
             prop_assert_eq!(txt_text(&txt_value(&text)), text);
         }
 
         #[test]
-        fn no_value_breaks_the_reader(value in ".{0,80}") {
+        fn no_value_panics_the_reader(value in ".{0,80}") {
             txt_text(&value);
         }
     }

@@ -6,7 +6,7 @@ use super::{Route53, bare, domain};
 use crate::call::Call;
 use crate::{Error, Operation, Page};
 
-/// The longest page a list gives.
+/// The most entries that a page of a list has.
 const PAGE: i32 = 100;
 
 /// A zone.
@@ -16,16 +16,16 @@ pub struct Zone {
     pub id: String,
     /// Its name.
     pub name: String,
-    /// Whether only VPCs see it.
+    /// Whether it is private, visible only in VPCs.
     pub private: bool,
 }
 
 impl Zone {
-    fn read(told: types::HostedZone) -> Self {
+    fn read(received: types::HostedZone) -> Self {
         Self {
-            id: bare(&told.id).to_owned(),
-            name: domain(&told.name),
-            private: told.config.is_some_and(|config| config.private_zone),
+            id: bare(&received.id).to_owned(),
+            name: domain(&received.name),
+            private: received.config.is_some_and(|config| config.private_zone),
         }
     }
 }
@@ -35,9 +35,9 @@ impl Route53 {
     pub async fn zone(&self, id: &str) -> Result<Zone, Error> {
         let call = Call::new(Operation::GetHostedZone, id);
         let send = || self.client().get_hosted_zone().id(id).send();
-        let answer = self.account.call(&call, &self.asker, send).await?;
-        let told = answer.hosted_zone.ok_or_else(|| call.lacks("HostedZone"))?;
-        Ok(Zone::read(told))
+        let answer = self.account.call(&call, &self.caller, send).await?;
+        let received = answer.hosted_zone.ok_or_else(|| call.lacks("HostedZone"))?;
+        Ok(Zone::read(received))
     }
 
     /// A page of up to 100 of the account's zones, from `marker` on.
@@ -50,7 +50,7 @@ impl Route53 {
                 .max_items(PAGE)
                 .send()
         };
-        let answer = self.account.call(&call, &self.asker, send).await?;
+        let answer = self.account.call(&call, &self.caller, send).await?;
         let next = match (answer.is_truncated, answer.next_marker) {
             (false, _) => None,
             (true, None) => return Err(call.lacks("NextMarker")),

@@ -7,11 +7,11 @@ use futures::future::join_all;
 use kernel::Class;
 use serde_json::json;
 
-use crate::world::{OTHER, OWN, ROLE, Result, World, asker, keys, same};
+use crate::world::{OTHER, OWN, ROLE, Result, World, caller, keys, same};
 
 const MINUTE: Duration = Duration::from_mins(1);
 
-/// A zone in the role's account; the role's owner wants to see `handshake`.
+/// A zone in the role's account; the role requires the external ID `handshake`.
 fn lend(world: &World) {
     let roles = json!([{ "arn": ROLE, "externalId": "handshake" }]);
     world.mutate("sts", json!({ "roles": roles }));
@@ -24,10 +24,10 @@ fn role() -> Role {
 }
 
 #[tokio::test]
-async fn a_role_is_assumed_once_for_all_and_serves_its_account() -> Result {
+async fn concurrent_calls_share_one_session_of_a_role() -> Result {
     let world = World::start().await?;
     lend(&world);
-    let route53 = world.aws.role(&role()).route53(&asker());
+    let route53 = world.aws.role(&role()).route53(&caller());
     let zones = join_all((0..20).map(|_| route53.zone("Z2"))).await;
     assert!(zones.iter().all(Result::is_ok), "{zones:?}");
     let assumed = world.sent("AssumeRole");
@@ -44,8 +44,13 @@ async fn a_role_is_assumed_once_for_all_and_serves_its_account() -> Result {
         );
     }
 
-    // Asked for again it is the same; our own account goes on with its own keys.
-    world.aws.role(&role()).route53(&asker()).zone("Z2").await?;
+    // The same role again uses the same session; our own account uses its own keys.
+    world
+        .aws
+        .role(&role())
+        .route53(&caller())
+        .zone("Z2")
+        .await?;
     assert_eq!(world.sent("AssumeRole").len(), 1);
     world.route53().zone("Z1").await?;
     let last = world.sent("GetHostedZone").pop().expect("one more");
@@ -57,22 +62,22 @@ async fn a_role_is_assumed_once_for_all_and_serves_its_account() -> Result {
 }
 
 #[tokio::test]
-async fn a_role_without_its_external_id_is_denied_and_nothing_else_asked() -> Result {
+async fn a_role_without_its_external_id_is_denied() -> Result {
     let world = World::start().await?;
     lend(&world);
     for wrong in [None, Some("guess")] {
         let stranger = Role::new(ROLE, wrong)?;
-        let route53 = world.aws.role(&stranger).route53(&asker());
+        let route53 = world.aws.role(&stranger).route53(&caller());
         let denied = route53.zone("Z2").await.unwrap_err();
         assert_eq!(
             (denied.class(), denied.fault()),
             (Class::Denied, Fault::Denied)
         );
         assert_eq!(denied.operation(), Some(Operation::AssumeRole));
-        let told = denied.to_string();
+        let message = denied.to_string();
         assert!(
-            told.contains("sts:AssumeRole") && told.contains(ROLE),
-            "{told}"
+            message.contains("sts:AssumeRole") && message.contains(ROLE),
+            "{message}"
         );
     }
     assert_eq!(world.sent("GetHostedZone"), Vec::<serde_json::Value>::new());
@@ -80,10 +85,10 @@ async fn a_role_without_its_external_id_is_denied_and_nothing_else_asked() -> Re
 }
 
 #[tokio::test]
-async fn a_roles_credentials_are_renewed_five_minutes_before_their_end() -> Result {
+async fn a_roles_credentials_are_renewed_before_they_expire() -> Result {
     let world = World::still().await?;
     lend(&world);
-    let route53 = world.aws.role(&role()).route53(&asker());
+    let route53 = world.aws.role(&role()).route53(&caller());
     route53.zone("Z2").await?;
     world.clock.advance(MINUTE * 54);
     route53.zone("Z2").await?;
@@ -95,12 +100,12 @@ async fn a_roles_credentials_are_renewed_five_minutes_before_their_end() -> Resu
 }
 
 #[tokio::test]
-async fn expired_credentials_are_fetched_anew_and_the_call_repeated() -> Result {
+async fn expired_credentials_are_renewed_and_the_call_repeated() -> Result {
     let world = World::still().await?;
     lend(&world);
-    let route53 = world.aws.role(&role()).route53(&asker());
+    let route53 = world.aws.role(&role()).route53(&caller());
     route53.zone("Z2").await?;
-    // The session ends on AWS's clock before it does on ours.
+    // The session expires on AWS's clock before it does on ours.
     world.later(7200);
     route53.zone("Z2").await?;
     assert_eq!(world.sent("AssumeRole").len(), 2);
@@ -110,11 +115,11 @@ async fn expired_credentials_are_fetched_anew_and_the_call_repeated() -> Result 
 }
 
 #[tokio::test]
-async fn credentials_that_are_refused_twice_are_denied() -> Result {
+async fn credentials_refused_twice_are_denied() -> Result {
     let world = World::still().await?;
     lend(&world);
     world.fail("GetHostedZone", 403, "ExpiredToken", None);
-    let route53 = world.aws.role(&role()).route53(&asker());
+    let route53 = world.aws.role(&role()).route53(&caller());
     let denied = route53.zone("Z2").await.unwrap_err();
     assert_eq!(
         (denied.class(), denied.fault()),
@@ -128,7 +133,7 @@ async fn credentials_that_are_refused_twice_are_denied() -> Result {
 }
 
 #[tokio::test]
-async fn keys_of_nobody_are_denied() -> Result {
+async fn unknown_keys_are_denied() -> Result {
     let world = World::with(|settings| settings.keys = Some(keys("nobody"))).await?;
     let denied = world.cloudfront().distribution("E1").await.unwrap_err();
     assert_eq!(
@@ -141,11 +146,11 @@ async fn keys_of_nobody_are_denied() -> Result {
 }
 
 #[tokio::test]
-async fn sts_that_fails_fails_those_who_wait_for_the_role_and_passes() -> Result {
+async fn an_error_of_sts_fails_all_waiting_calls_as_transient() -> Result {
     let world = World::start().await?;
     lend(&world);
     world.fail("AssumeRole", 503, "ServiceUnavailable", Some(1));
-    let route53 = world.aws.role(&role()).route53(&asker());
+    let route53 = world.aws.role(&role()).route53(&caller());
     let error = route53.zone("Z2").await.unwrap_err();
     assert_eq!(error.class(), Class::Transient);
     assert_eq!(error.operation(), Some(Operation::AssumeRole));
@@ -154,12 +159,17 @@ async fn sts_that_fails_fails_those_who_wait_for_the_role_and_passes() -> Result
 }
 
 #[tokio::test]
-async fn limits_go_by_the_accounts_number() -> Result {
+async fn limits_are_per_account_number() -> Result {
     let world = World::start().await?;
     lend(&world);
     let own = join_all((0..5).map(|_| async { world.cloudfront().distribution("E1").await })).await;
     assert!(own.iter().all(Result::is_ok));
-    world.aws.role(&role()).route53(&asker()).zone("Z2").await?;
+    world
+        .aws
+        .role(&role())
+        .route53(&caller())
+        .zone("Z2")
+        .await?;
     assert_eq!(world.sent("GetCallerIdentity").len(), 1);
     assert!(world.gauge(OWN, "cloudfront").is_some());
     assert!(world.gauge(OTHER, "route53/GetHostedZone").is_some());
@@ -168,14 +178,14 @@ async fn limits_go_by_the_accounts_number() -> Result {
 }
 
 #[tokio::test]
-async fn an_account_whose_number_is_not_told_is_limited_all_the_same() -> Result {
+async fn an_account_of_unknown_number_is_limited_too() -> Result {
     let world = World::still().await?;
     world.fail("GetCallerIdentity", 503, "ServiceUnavailable", Some(1));
     world.cloudfront().distribution("E1").await?;
     world.cloudfront().distribution("E1").await?;
     assert_eq!(world.sent("GetCallerIdentity").len(), 1);
     assert!(same(world.rate("own", "cloudfront"), 5.0));
-    // It is asked again after a minute.
+    // The number is requested again after a minute.
     world.clock.advance(MINUTE);
     world.cloudfront().distribution("E1").await?;
     assert!(world.gauge(OWN, "cloudfront").is_some());
@@ -187,8 +197,8 @@ async fn no_secret_is_printed() -> Result {
     let world = World::start().await?;
     lend(&world);
     let account = world.aws.role(&role());
-    account.route53(&asker()).zone("Z2").await?;
-    let session = world.aws.own().sts(&asker()).assume_role(&role()).await?;
+    account.route53(&caller()).zone("Z2").await?;
+    let session = world.aws.own().sts(&caller()).assume_role(&role()).await?;
     let printed = format!("{:?} {account:?} {session:?} {:?}", world.aws, keys("test"));
     let secret = session.keys.secret_access_key.expose();
     let token = session.keys.session_token.expect("it ends");
@@ -201,7 +211,7 @@ async fn no_secret_is_printed() -> Result {
 }
 
 #[tokio::test]
-async fn what_is_no_role_is_refused_before_anything_is_asked() {
+async fn an_invalid_role_is_refused_without_a_call() {
     let wrong = Role::new("arn:aws:iam::222222222222:user/dns", None::<String>).unwrap_err();
     let error = Error::from(wrong);
     assert_eq!(error.class(), Class::Invalid);

@@ -1,4 +1,4 @@
-//! Who has a domain, where DNS leads it, and tags.
+//! Domain conflicts, DNS checks, and tags.
 
 use aws::Fault;
 use aws::cloudfront::{Holder, Tags};
@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::world::{OTHER, Result, World, body, marker};
 
 #[tokio::test]
-async fn another_that_has_a_domain_is_named() -> Result {
+async fn a_conflicting_owner_of_a_domain_is_named() -> Result {
     let world = World::start().await?;
     let distribution = json!({ "id": "E2" });
     world.mutate(
@@ -38,7 +38,7 @@ async fn another_that_has_a_domain_is_named() -> Result {
 }
 
 #[tokio::test]
-async fn where_dns_leads_is_told_for_each_domain() -> Result {
+async fn dns_is_checked_for_each_domain() -> Result {
     let world = World::start().await?;
     let record =
         json!({ "name": "a.example.com", "type": "CNAME", "values": ["d0.cloudfront.net"] });
@@ -47,26 +47,26 @@ async fn where_dns_leads_is_told_for_each_domain() -> Result {
         json!({ "records": { "zone": "Z1", "put": [record] } }),
     );
     let cloudfront = world.cloudfront();
-    let asked = body(&["a.example.com", "b.example.com"]);
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
-    let told = cloudfront.verify_dns(&made.id, None).await?;
-    let valid: Vec<_> = told
+    let wanted = body(&["a.example.com", "b.example.com"]);
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
+    let found = cloudfront.verify_dns(&made.id, None).await?;
+    let valid: Vec<_> = found
         .iter()
         .map(|one| (one.domain.as_str(), one.is_valid()))
         .collect();
     assert_eq!(valid, [("a.example.com", true), ("b.example.com", false)]);
-    assert!(told[1].reason.is_some());
+    assert!(found[1].reason.is_some());
     let one = cloudfront.verify_dns("acme", Some("b.example.com")).await?;
-    assert_eq!(one, told[1..]);
+    assert_eq!(one, found[1..]);
     Ok(())
 }
 
 #[tokio::test]
-async fn tags_are_added_and_taken_away_key_by_key() -> Result {
+async fn tags_are_added_and_removed_by_key() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    let asked = body(&["a.example.com"]);
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
+    let wanted = body(&["a.example.com"]);
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
     let more = Tags::from([
         ("team".to_owned(), "web & more".to_owned()),
         ("empty".to_owned(), String::new()),
@@ -76,7 +76,7 @@ async fn tags_are_added_and_taken_away_key_by_key() -> Result {
     let mut expected = marker();
     expected.insert("team".to_owned(), "web & more".to_owned());
     assert_eq!(cloudfront.tags(&made.arn).await?, expected);
-    // They are no part of the version.
+    // Tags are not part of the version.
     assert_eq!(cloudfront.tenant("acme").await?.etag, made.etag);
 
     let reserved = Tags::from([("aws:x".to_owned(), "y".to_owned())]);
@@ -95,12 +95,12 @@ async fn tags_are_added_and_taken_away_key_by_key() -> Result {
 }
 
 #[tokio::test]
-async fn tags_that_are_not_told_are_not_taken_for_none() -> Result {
+async fn tags_missing_in_an_answer_are_not_an_empty_set() -> Result {
     let world = World::start().await?;
     world.switch("cloudfront", json!({ "tagsEchoed": false }));
     let cloudfront = world.cloudfront();
-    let asked = body(&["a.example.com"]);
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
+    let wanted = body(&["a.example.com"]);
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
     assert_eq!(made.tags, None);
     assert_eq!(cloudfront.tags(&made.arn).await?, marker());
     Ok(())

@@ -1,6 +1,6 @@
-//! What the environment of the process says.
+//! Settings from the environment of the process.
 //!
-//! Each story runs in a process of its own: no test may change the environment of the others.
+//! Each story runs in its own process: no test may change the environment of the others.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,42 +12,42 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kernel::{Class, TestClock};
 use serde_json::{Value, json};
 
-use crate::world::{OTHER, OWN, ROLE, Result, Seen, World, asker, parts};
+use crate::world::{OTHER, OWN, ROLE, Result, Seen, World, caller, parts};
 
-/// Set in the process that a story starts: what it shall see.
+/// Set in the process that a story starts: the expected result.
 const EXPECTED: &str = "AWS_CLIENT_TEST_EXPECTS";
 
-/// The story that every story starts anew, in an environment of its making.
+/// The test that every story runs again in its own environment.
 const AGAIN: &str = "environment::keys_and_endpoint_come_from_the_environment";
 
-/// Asks who it is and for a distribution, and compares that, and the region it is told, with what it
-/// was told to expect.
+/// Reads its identity and a distribution, and compares the identity and the region with the
+/// expected ones.
 async fn child(expected: &str) -> Result {
     let clock = Arc::new(TestClock::new());
     clock.set_factor(100);
     let parts = parts(clock, Arc::<Seen>::default());
     let aws = Aws::load(Settings::default(), parts).await;
-    let told = async {
-        let identity = aws.own().sts(&asker()).caller_identity().await?;
-        aws.own().cloudfront(&asker()).distribution("E1").await?;
+    let seen = async {
+        let identity = aws.own().sts(&caller()).caller_identity().await?;
+        aws.own().cloudfront(&caller()).distribution("E1").await?;
         Ok::<_, Error>(identity.account)
     };
-    let told = match told.await {
+    let seen = match seen.await {
         Ok(account) => format!("{account} in {}", aws.region()),
         Err(error) => format!("{:?}: {error}", error.class()),
     };
-    assert!(told.starts_with(expected), "{told}");
+    assert!(seen.starts_with(expected), "{seen}");
     Ok(())
 }
 
-/// Runs the child with nothing in its environment but this.
+/// Runs the child with only these variables in its environment.
 fn run(expected: &str, home: &Path, environment: &[(&str, &str)]) -> Result {
     let child = Command::new(std::env::current_exe()?)
         .args(["--exact", AGAIN])
         .env_clear()
         .env(EXPECTED, expected)
         .env("HOME", home)
-        // Nobody answers there, and asking takes seconds.
+        // There is no instance metadata service here, and waiting for it takes seconds.
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .envs(environment.iter().copied())
         .output()?;
@@ -85,7 +85,7 @@ async fn keys_and_endpoint_come_from_the_environment() -> Result {
 }
 
 #[tokio::test]
-async fn a_region_that_the_environment_does_not_have_is_the_profiles() -> Result {
+async fn without_a_region_variable_the_profiles_region_is_used() -> Result {
     let world = World::start().await?;
     let home = tempfile::tempdir()?;
     std::fs::create_dir(home.path().join(".aws"))?;
@@ -105,7 +105,7 @@ async fn a_region_that_the_environment_does_not_have_is_the_profiles() -> Result
 }
 
 #[tokio::test]
-async fn a_service_can_have_an_endpoint_of_its_own() -> Result {
+async fn a_service_can_have_its_own_endpoint() -> Result {
     let (world, other) = (World::start().await?, World::start().await?);
     let home = tempfile::tempdir()?;
     let (url, other_url) = (world.emulator.url(), other.emulator.url());
@@ -119,7 +119,7 @@ async fn a_service_can_have_an_endpoint_of_its_own() -> Result {
     assert!(!world.sent("GetCallerIdentity").is_empty());
     assert!(world.sent("GetDistribution").is_empty());
     assert_eq!(other.sent("GetDistribution").len(), 1);
-    // Without a region it is the one that everyone has.
+    // Without a region the default is us-east-1.
     let scope = world.sent("GetCallerIdentity")[0]["scope"].to_string();
     assert!(scope.contains("/us-east-1/sts/"), "{scope}");
     Ok(())
@@ -151,7 +151,7 @@ async fn a_web_identity_becomes_its_role() -> Result {
 }
 
 #[tokio::test]
-async fn a_web_identity_that_sts_refuses_is_denied_in_stss_words() -> Result {
+async fn a_web_identity_that_sts_refuses_has_stss_message() -> Result {
     let world = World::start().await?;
     let home = tempfile::tempdir()?;
     let token = home.path().join("token");
@@ -172,7 +172,7 @@ async fn a_web_identity_that_sts_refuses_is_denied_in_stss_words() -> Result {
 }
 
 #[tokio::test]
-async fn a_token_file_that_is_not_there_is_no_credentials() -> Result {
+async fn a_missing_token_file_means_no_credentials() -> Result {
     let world = World::start().await?;
     let home = tempfile::tempdir()?;
     let url = world.emulator.url();
@@ -187,7 +187,7 @@ async fn a_token_file_that_is_not_there_is_no_credentials() -> Result {
 }
 
 #[tokio::test]
-async fn no_credentials_at_all_are_told() -> Result {
+async fn missing_credentials_are_reported() -> Result {
     let world = World::start().await?;
     let home = tempfile::tempdir()?;
     let url = world.emulator.url();

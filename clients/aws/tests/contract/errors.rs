@@ -1,10 +1,10 @@
-//! What AWS's codes become, over the wire.
+//! Classification of AWS's error codes, over HTTP.
 
 use aws::{Error, Fault, Operation};
 use kernel::Class;
 use rstest::rstest;
 
-use crate::world::{Result, World, asker};
+use crate::world::{Result, World, caller};
 
 #[rstest] //       status  code  class
 #[case(409, "CNAMEAlreadyExists", Class::AlreadyExists)]
@@ -52,10 +52,10 @@ async fn a_code_of_cloudfront_is(
     assert_eq!((refusal.status, refusal.code.as_str()), (status, code));
     assert_eq!(refusal.message, "as the test says");
     let request = refusal.request_id.clone().expect("it has one");
-    let told = error.to_string();
-    assert!(told.contains("as the test says"), "{told}");
-    assert!(!told.contains(&request), "{told}");
-    // Nothing is repeated behind our back.
+    let message = error.to_string();
+    assert!(message.contains("as the test says"), "{message}");
+    assert!(!message.contains(&request), "{message}");
+    // The SDK retries nothing.
     assert_eq!(world.sent("GetDistributionTenant").len(), 1);
     let seen = world.seen.of(Operation::GetDistributionTenant);
     assert_eq!(seen.len(), 1);
@@ -107,8 +107,8 @@ async fn a_code_of_a_json_service_is(
     world.fail("Scan", status, code, None);
     world.fail("DescribeCertificate", status, code, None);
     let own = world.aws.own();
-    let scanned = own.dynamodb(&asker(), "eu-west-1").scan("t", None).await;
-    let described = own.acm(&asker()).certificate("arn").await;
+    let scanned = own.dynamodb(&caller(), "eu-west-1").scan("t", None).await;
+    let described = own.acm(&caller()).certificate("arn").await;
     for error in [scanned.unwrap_err(), described.unwrap_err()] {
         assert_eq!(
             (error.class(), error.code()),
@@ -124,10 +124,10 @@ async fn a_denied_action_is_named() -> Result {
     let world = World::start().await?;
     world.fail("ListTagsForResource", 403, "AccessDenied", None);
     let error = world.cloudfront().tags("arn:x").await.unwrap_err();
-    let told = error.to_string();
+    let message = error.to_string();
     assert!(
-        told.contains("must allow cloudfront:ListTagsForResource"),
-        "{told}"
+        message.contains("must allow cloudfront:ListTagsForResource"),
+        "{message}"
     );
     Ok(())
 }

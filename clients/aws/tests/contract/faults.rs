@@ -1,4 +1,4 @@
-//! What happens when AWS is slow, cuts off, or is not AWS.
+//! Behaviour when AWS is slow, breaks the connection, or something else answers.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -11,7 +11,7 @@ use kernel::{Class, Guard, SteppingClock, TestClock};
 use rstest::rstest;
 use serde_json::json;
 
-use crate::world::{Result, Seen, World, asker, body, keys, marker, parts};
+use crate::world::{Result, Seen, World, body, caller, keys, marker, parts};
 
 #[tokio::test]
 async fn a_call_ends_in_time() -> Result {
@@ -45,11 +45,11 @@ async fn a_write_without_an_answer_is_not_repeated(
 ) -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    // Once, so that the connection is there and used again.
+    // One call first, so that there is a connection to reuse.
     cloudfront.distribution("E1").await?;
     world.fault(json!({ "operation": "CreateDistributionTenant", "effect": cut }));
-    let asked = body(&["a.example.com"]);
-    let lost = cloudfront.create_tenant("acme", &marker(), &asked).await;
+    let wanted = body(&["a.example.com"]);
+    let lost = cloudfront.create_tenant("acme", &marker(), &wanted).await;
     let lost = lost.unwrap_err();
     assert!(matches!(lost, Error::NoAnswer { .. }), "{lost:?}");
     assert!(lost.may_have_happened());
@@ -59,10 +59,10 @@ async fn a_write_without_an_answer_is_not_repeated(
 }
 
 #[tokio::test]
-async fn where_nobody_listens_there_is_no_answer() -> Result {
+async fn a_closed_port_gives_no_answer() -> Result {
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?;
     let aws = elsewhere(&format!("http://{port}")).await;
-    let error = aws.own().cloudfront(&asker()).distribution("E1").await;
+    let error = aws.own().cloudfront(&caller()).distribution("E1").await;
     let error = error.unwrap_err();
     assert!(matches!(error, Error::NoAnswer { .. }), "{error:?}");
     assert_eq!(error.class(), Class::Transient);
@@ -71,7 +71,7 @@ async fn where_nobody_listens_there_is_no_answer() -> Result {
 }
 
 #[tokio::test]
-async fn a_closed_guard_lets_reads_through_and_no_write() -> Result {
+async fn a_closed_guard_allows_reads_but_no_write() -> Result {
     let world = World::start().await?;
     let settings = Settings {
         keys: Some(keys("test")),
@@ -80,26 +80,26 @@ async fn a_closed_guard_lets_reads_through_and_no_write() -> Result {
         ..Settings::default()
     };
     let parts = Parts {
-        guards: vec![Guard::always(), Guard::held()],
+        guards: vec![Guard::always(), Guard::closed()],
         ..parts(world.clock.clone(), world.seen.clone())
     };
     let aws = Aws::load(settings, parts).await;
-    let cloudfront = aws.own().cloudfront(&asker());
+    let cloudfront = aws.own().cloudfront(&caller());
     cloudfront.distribution("E1").await?;
-    let asked = body(&["a.example.com"]);
+    let wanted = body(&["a.example.com"]);
     let refused = [
         cloudfront
-            .create_tenant("acme", &marker(), &asked)
+            .create_tenant("acme", &marker(), &wanted)
             .await
             .map(drop),
         cloudfront
-            .update_tenant("id", "etag", &asked)
+            .update_tenant("id", "etag", &wanted)
             .await
             .map(drop),
         cloudfront.delete_tenant("id", "etag").await,
         cloudfront.tag("arn", &marker()).await,
         aws.own()
-            .route53(&asker())
+            .route53(&caller())
             .change_batch("Z1", &[])
             .await
             .map(drop),
@@ -121,7 +121,7 @@ async fn a_closed_guard_lets_reads_through_and_no_write() -> Result {
     Ok(())
 }
 
-/// A client of the emulator whose writes are under `guard`.
+/// A client of the emulator whose writes `guard` protects.
 async fn led_by(world: &World, guard: Guard) -> Aws {
     let settings = Settings {
         keys: Some(keys("test")),
@@ -145,8 +145,8 @@ async fn a_guard_that_closes_before_the_bytes_leave_stops_them() -> Result {
             let guard = Guard::new(Arc::new(SteppingClock::default()));
             guard.allow_until(Duration::from_secs(readings));
             let aws = led_by(&world, guard.with_margin(Duration::from_secs(5))).await;
-            let cloudfront = aws.own().cloudfront(&asker());
-            cloudfront.distribution("E1").await?; // the account's number is asked for
+            let cloudfront = aws.own().cloudfront(&caller());
+            cloudfront.distribution("E1").await?; // reads the account's number first
             let before = world.log().len();
             let outcome = if deletes {
                 cloudfront.delete_tenant("dt_none", "etag").await
@@ -161,7 +161,7 @@ async fn a_guard_that_closes_before_the_bytes_leave_stops_them() -> Result {
                     stopped += 1;
                 }
                 Ok(()) | Err(_) => {
-                    assert_eq!(arrived, 1, "neither is there, and AWS says so");
+                    assert_eq!(arrived, 1, "neither exists, and AWS says so");
                     sent += 1;
                 }
             }
@@ -174,11 +174,11 @@ async fn a_guard_that_closes_before_the_bytes_leave_stops_them() -> Result {
 #[tokio::test]
 async fn a_write_ends_before_another_leader_may_write() -> Result {
     let world = World::start().await?;
-    // Its clock stands still: it is nearly over, and stays so however busy the machine is.
+    // Its clock stands still: the lease is nearly over and stays so however busy the machine is.
     let guard = Guard::new(Arc::new(TestClock::new())).with_margin(Duration::from_millis(300));
     guard.allow_until(Duration::from_millis(500));
     let aws = led_by(&world, guard).await;
-    let cloudfront = aws.own().cloudfront(&asker());
+    let cloudfront = aws.own().cloudfront(&caller());
     cloudfront.distribution("E1").await?;
     world.fault(json!({ "operation": "TagResource", "effect": { "delay": "1m" } }));
     let began = Instant::now();
@@ -188,7 +188,7 @@ async fn a_write_ends_before_another_leader_may_write() -> Result {
     Ok(())
 }
 
-/// A client of whatever is at `endpoint`.
+/// A client of the server at `endpoint`.
 async fn elsewhere(endpoint: &str) -> Aws {
     let settings = Settings {
         keys: Some(keys("test")),
@@ -200,7 +200,7 @@ async fn elsewhere(endpoint: &str) -> Aws {
     Aws::load(settings, parts(clock, Arc::<Seen>::default())).await
 }
 
-/// Answers so many requests with the same text, one a connection.
+/// Answers this many requests with the same text, one per connection.
 fn answering(listener: TcpListener, times: usize, answer: String) -> JoinHandle<()> {
     std::thread::spawn(move || {
         for stream in listener.incoming().take(times) {
@@ -216,7 +216,7 @@ fn answering(listener: TcpListener, times: usize, answer: String) -> JoinHandle<
     })
 }
 
-/// Whether a request has come to its end.
+/// Whether a request is complete.
 fn is_whole(request: &[u8]) -> bool {
     let text = String::from_utf8_lossy(request).to_lowercase();
     let Some((head, body)) = text.split_once("\r\n\r\n") else {
@@ -234,21 +234,24 @@ fn is_whole(request: &[u8]) -> bool {
 #[case::not_awss_success("200 OK", "<html><body>hello</body></html>")]
 #[case::not_xml("200 OK", "hello")]
 #[tokio::test]
-async fn an_answer_that_is_not_awss_passes(#[case] status: &str, #[case] page: &str) -> Result {
+async fn an_answer_not_from_aws_is_transient(#[case] status: &str, #[case] page: &str) -> Result {
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let address = listener.local_addr()?;
     let length = page.len();
     let answer =
         format!("HTTP/1.1 {status}\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}");
-    // One for the account's number, one for the call.
+    // One request for the account's number, one for the call.
     let server = answering(listener, 2, answer);
     let aws = elsewhere(&format!("http://{address}")).await;
-    let error = aws.own().cloudfront(&asker()).distribution("E1").await;
+    let error = aws.own().cloudfront(&caller()).distribution("E1").await;
     let error = error.unwrap_err();
     assert_eq!(error.class(), Class::Transient, "{error:?}");
     assert!(error.may_have_happened());
-    let told = error.to_string();
-    assert!(!told.contains("sorry") && !told.contains("hello"), "{told}");
+    let message = error.to_string();
+    assert!(
+        !message.contains("sorry") && !message.contains("hello"),
+        "{message}"
+    );
     server.join().expect("two requests came");
     Ok(())
 }

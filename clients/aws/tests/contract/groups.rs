@@ -23,7 +23,7 @@ fn tags() -> Tags {
 }
 
 #[tokio::test]
-async fn a_group_is_made_changed_and_deleted() -> Result {
+async fn a_group_is_created_changed_and_deleted() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
     let made = cloudfront.create_group("edge", &tags(), &plain()).await?;
@@ -57,7 +57,7 @@ async fn a_group_is_made_changed_and_deleted() -> Result {
 }
 
 #[tokio::test]
-async fn a_group_that_is_used_is_kept() -> Result {
+async fn a_group_in_use_is_not_deleted() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
     let group = cloudfront.create_group("edge", &tags(), &plain()).await?;

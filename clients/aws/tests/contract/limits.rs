@@ -1,14 +1,14 @@
-//! How fast we call, and in which order.
+//! Rate and order of calls.
 
 use std::time::Duration;
 
-use aws::{Asker, Fault, Operation, Priority};
+use aws::{Caller, Fault, Operation, Priority};
 use futures::poll;
 use futures::stream::{FuturesUnordered, StreamExt as _};
 use http::Method;
 use serde_json::json;
 
-use crate::world::{OTHER, OWN, ROLE, Result, World, asker, same};
+use crate::world::{OTHER, OWN, ROLE, Result, World, caller, same};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -23,7 +23,7 @@ async fn throttling_halves_the_rate_and_calm_raises_it() -> Result {
     let world = World::still().await?;
     throttled(&world).await;
     assert!(same(world.rate(OWN, "cloudfront"), 2.5));
-    // A second complaint of the same crowd counts as one.
+    // A second throttled call of the same burst does not count.
     world.clock.advance(SECOND);
     throttled(&world).await;
     assert!(same(world.rate(OWN, "cloudfront"), 2.5));
@@ -36,7 +36,7 @@ async fn throttling_halves_the_rate_and_calm_raises_it() -> Result {
 }
 
 #[tokio::test]
-async fn limits_of_services_accounts_and_actions_are_apart() -> Result {
+async fn services_accounts_and_actions_have_separate_limits() -> Result {
     let world = World::still().await?;
     world.mutate("sts", json!({ "roles": [{ "arn": ROLE }] }));
     let zone = json!({ "id": "Z2", "name": "example.org", "account": OTHER });
@@ -44,7 +44,7 @@ async fn limits_of_services_accounts_and_actions_are_apart() -> Result {
     world.cloudfront().distribution("E1").await?;
     world.route53().zones(None).await?;
     let role = aws::Role::new(ROLE, None::<String>)?;
-    world.aws.role(&role).route53(&asker()).zone("Z2").await?;
+    world.aws.role(&role).route53(&caller()).zone("Z2").await?;
     world.fail("GetHostedZone", 400, "Throttling", Some(1));
     assert!(world.route53().zone("Z1").await.is_err());
     assert!(same(world.rate(OWN, "route53/GetHostedZone"), 4.0));
@@ -55,11 +55,11 @@ async fn limits_of_services_accounts_and_actions_are_apart() -> Result {
 }
 
 #[tokio::test]
-async fn invalidations_have_a_limit_of_their_own() -> Result {
+async fn invalidations_have_their_own_limit() -> Result {
     let world = World::still().await?;
     let cloudfront = world.cloudfront();
     let paths = ["/*".to_owned()];
-    // Refused, but asked.
+    // Refused, but it used a permit.
     assert!(cloudfront.invalidate("dt_404", "a", &paths).await.is_err());
     assert!(same(world.rate(OWN, "cloudfront/invalidations"), 0.5));
     let mut second = Box::pin(cloudfront.invalidate("dt_404", "b", &paths));
@@ -73,7 +73,7 @@ async fn invalidations_have_a_limit_of_their_own() -> Result {
     Ok(())
 }
 
-/// Calls on their way, and how those ended that did.
+/// Calls in flight, and the results of those that ended.
 struct Crowd<'a, F: Future> {
     world: &'a World,
     calls: FuturesUnordered<F>,
@@ -92,14 +92,14 @@ impl<'a, F: Future> Crowd<'a, F> {
         }
     }
 
-    /// Waits until each call has ended or waits for its turn.
+    /// Waits until each call has ended or waits for a permit.
     async fn settled(&mut self) {
         while self.ended.len() + self.world.waiting() < self.total {
             self.ended.extend(self.calls.next().await);
         }
     }
 
-    /// Moves both clocks on by a call's time, until all have ended.
+    /// Advances both clocks by the time of a call, until all calls have ended.
     async fn made(mut self) -> Vec<F::Output> {
         let step = Duration::from_millis(200);
         while self.ended.len() < self.total {
@@ -112,13 +112,13 @@ impl<'a, F: Future> Crowd<'a, F> {
     }
 }
 
-/// Calls that queue up in this order while the clock stands; then it moves until all are made.
+/// Queues calls in this order while the clock stands; then advances it until all are made.
 async fn crowd(world: &World, calls: &[(Priority, &str, &str)]) -> Result {
     world.drained().await?;
     let mut waiting = Vec::new();
     for (priority, namespace, tenant) in calls {
-        let asker = Asker::new(*priority, *namespace);
-        let cloudfront = world.aws.own().cloudfront(&asker);
+        let caller = Caller::new(*priority, *namespace);
+        let cloudfront = world.aws.own().cloudfront(&caller);
         let mut call = Box::pin(async move { cloudfront.tenant(tenant).await.is_ok() });
         assert!(poll!(&mut call).is_pending());
         waiting.push(call);
@@ -138,12 +138,12 @@ async fn deletes_go_before_edits_polls_and_sweeps() -> Result {
         (Priority::Delete, "a", "delete"),
     ];
     crowd(&world, &calls).await?;
-    assert_eq!(world.asked(), ["delete", "edit", "poll", "sweep"]);
+    assert_eq!(world.tenants_read(), ["delete", "edit", "poll", "sweep"]);
     Ok(())
 }
 
 #[tokio::test]
-async fn namespaces_take_turns() -> Result {
+async fn namespaces_are_served_round_robin() -> Result {
     let world = World::still().await?;
     let calls = [
         (Priority::Edit, "big", "big-1"),
@@ -154,7 +154,7 @@ async fn namespaces_take_turns() -> Result {
     ];
     crowd(&world, &calls).await?;
     assert_eq!(
-        world.asked(),
+        world.tenants_read(),
         ["big-1", "small-1", "other-1", "big-2", "big-3"]
     );
     Ok(())
@@ -166,20 +166,21 @@ async fn sweeps_get_their_tenth_under_a_flood_of_edits() -> Result {
     let mut calls = vec![(Priority::Sweep, "a", "sweep")];
     calls.extend([(Priority::Edit, "a", "edit"); 15]);
     crowd(&world, &calls).await?;
-    let place = world.asked().iter().position(|tenant| tenant == "sweep");
-    assert_eq!(place, Some(9));
+    let tenants = world.tenants_read();
+    let position = tenants.iter().position(|tenant| tenant == "sweep");
+    assert_eq!(position, Some(9));
     Ok(())
 }
 
-/// Everything waits at once, and AWS takes exactly the rate we start with.
+/// All calls wait at once, and AWS accepts exactly our initial rate.
 #[tokio::test]
-async fn few_calls_are_throttled_where_aws_is_as_slow_as_we_think() -> Result {
+async fn few_calls_are_throttled_at_the_expected_rate() -> Result {
     let world = World::still().await?;
     world.control(Method::POST, "clock", json!({ "factor": 0 }));
     world.switch("cloudfront", json!({ "rate": 5 }));
     let calls = (0..400).map(|call| {
-        let asker = Asker::new(Priority::Edit, format!("ns-{}", call % 7));
-        let cloudfront = world.aws.own().cloudfront(&asker);
+        let caller = Caller::new(Priority::Edit, format!("ns-{}", call % 7));
+        let cloudfront = world.aws.own().cloudfront(&caller);
         async move { cloudfront.distribution("E1").await }
     });
     let mut crowd = Crowd::new(&world, calls);

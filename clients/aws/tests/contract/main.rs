@@ -1,5 +1,5 @@
 //! The client against the emulator, over HTTP.
-// Tests live in real time; nothing here is part of the product.
+// Tests run in real time; nothing here is part of the product.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
 mod credentials;

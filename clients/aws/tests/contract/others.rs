@@ -1,26 +1,26 @@
 //! Certificate Manager, STS and DynamoDB.
 
 use aws::dynamodb::{Row, Value};
-use aws::{Asker, Fault, Priority};
+use aws::{Caller, Fault, Priority};
 use kernel::Class;
 use serde_json::json;
 
-use crate::world::{CERTIFICATE, OTHER, OWN, Result, World, asker};
+use crate::world::{CERTIFICATE, OTHER, OWN, Result, World, caller};
 
 #[tokio::test]
-async fn a_certificate_tells_its_names_and_how_it_stands() -> Result {
+async fn a_certificate_has_its_names_and_status() -> Result {
     let world = World::start().await?;
     let arn = "arn:aws:acm:us-east-1:000000000000:certificate/two";
     let names = ["a.example.org", "*.example.org"];
     let seed = json!({ "arn": arn, "names": names, "status": "pending-validation" });
     world.mutate("acm", json!({ "certificate": seed }));
-    let acm = world.aws.own().acm(&asker());
-    let told = acm.certificate(arn).await?;
+    let acm = world.aws.own().acm(&caller());
+    let found = acm.certificate(arn).await?;
     assert_eq!(
-        (told.arn.as_str(), told.status.as_str()),
+        (found.arn.as_str(), found.status.as_str()),
         (arn, "PENDING_VALIDATION")
     );
-    assert_eq!(told.names, names);
+    assert_eq!(found.names, names);
     assert_eq!(acm.certificate(CERTIFICATE).await?.status, "ISSUED");
     let scope = world.sent("DescribeCertificate")[0]["scope"].to_string();
     assert!(scope.contains("/us-east-1/acm/"), "{scope}");
@@ -42,9 +42,9 @@ async fn a_certificate_tells_its_names_and_how_it_stands() -> Result {
 }
 
 #[tokio::test]
-async fn we_learn_who_we_are_in_our_own_region() -> Result {
+async fn the_caller_identity_is_read_in_our_region() -> Result {
     let world = World::start().await?;
-    let identity = world.aws.own().sts(&asker()).caller_identity().await?;
+    let identity = world.aws.own().sts(&caller()).caller_identity().await?;
     assert_eq!(
         (
             identity.account.as_str(),
@@ -61,7 +61,7 @@ async fn we_learn_who_we_are_in_our_own_region() -> Result {
 }
 
 #[tokio::test]
-async fn a_table_is_scanned_page_by_page_as_it_is_now() -> Result {
+async fn a_table_is_scanned_page_by_page_consistently() -> Result {
     let world = World::start().await?;
     world.switch("dynamodb", json!({ "pageSize": 2, "readLag": "1h" }));
     let rows = json!([
@@ -73,7 +73,7 @@ async fn a_table_is_scanned_page_by_page_as_it_is_now() -> Result {
     ]);
     let table = json!({ "name": "sites", "key": ["name"], "rows": rows, "region": "eu-central-1" });
     world.mutate("dynamodb", json!({ "table": table }));
-    let dynamodb = world.aws.own().dynamodb(&asker(), "eu-central-1");
+    let dynamodb = world.aws.own().dynamodb(&caller(), "eu-central-1");
     let mut all: Vec<Row> = Vec::new();
     let mut from = None;
     for _ in 0..3 {
@@ -108,11 +108,11 @@ async fn a_table_is_scanned_page_by_page_as_it_is_now() -> Result {
 }
 
 #[tokio::test]
-async fn a_table_elsewhere_or_of_others_is_refused() -> Result {
+async fn a_missing_or_foreign_table_is_refused() -> Result {
     let world = World::start().await?;
     let table = json!({ "name": "sites", "key": ["name"], "region": "eu-central-1" });
     world.mutate("dynamodb", json!({ "table": table }));
-    let sweep = Asker::new(Priority::Sweep, "web");
+    let sweep = Caller::new(Priority::Sweep, "web");
     let elsewhere = world.aws.own().dynamodb(&sweep, "us-west-2");
     let missing = elsewhere.scan("sites", None).await.unwrap_err();
     assert_eq!(

@@ -42,7 +42,7 @@ fn owner(name: &str) -> Record {
     values(name, "TXT", &txt_value(text))
 }
 
-/// All records of the zone, but for its own.
+/// All records of the zone except its own NS and SOA.
 async fn records(world: &World) -> Result<Vec<Record>> {
     let mut all = Vec::new();
     let mut start = None;
@@ -59,7 +59,7 @@ async fn records(world: &World) -> Result<Vec<Record>> {
 }
 
 #[tokio::test]
-async fn a_batch_is_made_and_followed_until_all_name_servers_know() -> Result {
+async fn a_batch_is_followed_until_all_name_servers_have_it() -> Result {
     let world = World::start().await?;
     let route53 = world.route53();
     let made = [
@@ -122,7 +122,7 @@ async fn records_are_changed_and_deleted_as_they_are() -> Result {
 }
 
 #[tokio::test]
-async fn a_record_that_is_there_is_told() -> Result {
+async fn an_existing_record_is_recognised() -> Result {
     let world = World::start().await?;
     let foreign = json!({ "name": "a.example.com", "type": "CNAME", "values": ["x.org"] });
     world.mutate(
@@ -181,7 +181,7 @@ async fn records_are_listed_page_by_page_from_a_name_on() -> Result {
 }
 
 #[tokio::test]
-async fn a_set_of_a_routing_policy_is_told_by_its_identifier() -> Result {
+async fn a_set_of_a_routing_policy_has_its_identifier() -> Result {
     let world = World::start().await?;
     let weighted = json!({
         "name": "a.example.com", "type": "CNAME", "values": ["x.org"], "set": "one", "weight": 1,
@@ -196,7 +196,7 @@ async fn a_set_of_a_routing_policy_is_told_by_its_identifier() -> Result {
 }
 
 #[tokio::test]
-async fn zones_are_told_one_by_one_and_page_by_page() -> Result {
+async fn zones_are_read_one_by_one_and_page_by_page() -> Result {
     let world = World::start().await?;
     world.switch("route53", json!({ "pageSize": 1 }));
     let private = json!({ "id": "Z2", "name": "internal.example.com", "private": true });
@@ -222,7 +222,7 @@ async fn zones_are_told_one_by_one_and_page_by_page() -> Result {
 }
 
 #[tokio::test]
-async fn what_is_missing_or_foreign_is_told_apart() -> Result {
+async fn missing_and_foreign_zones_are_distinguished() -> Result {
     let world = World::start().await?;
     let foreign = json!({ "id": "Z3", "name": "example.org", "account": OTHER });
     world.mutate("route53", json!({ "zone": foreign }));
@@ -235,10 +235,10 @@ async fn what_is_missing_or_foreign_is_told_apart() -> Result {
     let denied = route53.records("Z3", None).await.unwrap_err();
     assert_eq!(denied.class(), Class::Denied);
     assert_eq!(denied.operation(), Some(Operation::ListResourceRecordSets));
-    let told = denied.to_string();
+    let message = denied.to_string();
     assert!(
-        told.contains("must allow route53:ListResourceRecordSets"),
-        "{told}"
+        message.contains("must allow route53:ListResourceRecordSets"),
+        "{message}"
     );
 
     let record = values("a.example.com", "CNAME", "d0.cloudfront.net");
@@ -254,7 +254,7 @@ async fn what_is_missing_or_foreign_is_told_apart() -> Result {
 }
 
 #[tokio::test]
-async fn a_zone_that_is_busy_slows_nobody_else() -> Result {
+async fn a_busy_zone_does_not_slow_other_zones() -> Result {
     let world = World::still().await?;
     let route53 = world.route53();
     world.fail(

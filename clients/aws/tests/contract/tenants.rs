@@ -1,4 +1,4 @@
-//! Tenants: made, read, changed, deleted, listed.
+//! Tenants: create, read, update, delete, list.
 
 use std::collections::BTreeMap;
 
@@ -28,17 +28,17 @@ fn customized() -> Customizations {
 }
 
 #[tokio::test]
-async fn a_tenant_is_made_and_found_by_id_name_arn_and_domain() -> Result {
+async fn a_created_tenant_is_found_by_id_name_arn_and_domain() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    let asked = TenantBody {
+    let wanted = TenantBody {
         connection_group_id: Some("cg0".to_owned()),
         customizations: customized(),
         ..body(&["a.example.com", "b.example.com"])
     };
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
     assert_eq!(made.name, "acme");
-    assert_eq!(made.body(), asked);
+    assert_eq!(made.body(), wanted);
     assert_eq!(made.tags, Some(marker()));
     assert_eq!(made.status, "InProgress");
     assert_eq!(made.domains[0].status, "active");
@@ -62,7 +62,7 @@ async fn a_tenant_is_made_and_found_by_id_name_arn_and_domain() -> Result {
 }
 
 #[tokio::test]
-async fn what_is_absent_is_not_sent_when_a_tenant_is_made() -> Result {
+async fn a_create_request_omits_unset_values() -> Result {
     let world = World::start().await?;
     let plain = TenantBody {
         parameters: BTreeMap::from([("colour".to_owned(), "red".to_owned())]),
@@ -81,9 +81,9 @@ async fn what_is_absent_is_not_sent_when_a_tenant_is_made() -> Result {
 }
 
 #[tokio::test]
-async fn an_update_is_complete_and_empties_what_is_empty() -> Result {
+async fn an_update_is_complete_and_clears_unset_values() -> Result {
     let world = World::start().await?;
-    // Where members that are left out stay, only explicit empty blocks take anything away.
+    // If CloudFront keeps omitted members, only explicit empty blocks remove anything.
     world.switch("cloudfront", json!({ "update": "merge" }));
     let distribution = json!({ "id": "E1", "certificate": CERTIFICATE });
     world.mutate("cloudfront", json!({ "distribution": distribution }));
@@ -120,8 +120,8 @@ async fn an_update_is_complete_and_empties_what_is_empty() -> Result {
 async fn a_write_based_on_an_old_version_is_stale() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    let asked = body(&["a.example.com"]);
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
+    let wanted = body(&["a.example.com"]);
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
     let disabled = TenantBody {
         enabled: false,
         ..made.body()
@@ -140,8 +140,8 @@ async fn a_write_based_on_an_old_version_is_stale() -> Result {
 async fn a_tenant_is_deleted_when_it_is_disabled_and_deployed() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    let asked = body(&["a.example.com"]);
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
+    let wanted = body(&["a.example.com"]);
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
     let early = cloudfront.delete_tenant(&made.id, &made.etag).await;
     let early = early.unwrap_err();
     assert_eq!(
@@ -169,7 +169,7 @@ async fn a_tenant_is_deleted_when_it_is_disabled_and_deployed() -> Result {
 }
 
 #[tokio::test]
-async fn names_and_domains_that_are_taken_are_told_apart() -> Result {
+async fn taken_names_and_taken_domains_are_distinguished() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
     let first = body(&["a.example.com"]);
@@ -181,13 +181,13 @@ async fn names_and_domains_that_are_taken_are_told_apart() -> Result {
         (named.fault(), named.class()),
         (Fault::NameTaken, Class::AlreadyExists)
     );
-    let held = cloudfront.create_tenant("other", &marker(), &first).await;
-    let held = held.unwrap_err();
+    let taken_domain = cloudfront.create_tenant("other", &marker(), &first).await;
+    let taken_domain = taken_domain.unwrap_err();
     assert_eq!(
-        (held.fault(), held.class()),
+        (taken_domain.fault(), taken_domain.class()),
         (Fault::DomainTaken, Class::AlreadyExists)
     );
-    assert_eq!(held.code(), Some("CNAMEAlreadyExists"));
+    assert_eq!(taken_domain.code(), Some("CNAMEAlreadyExists"));
     Ok(())
 }
 
@@ -229,10 +229,10 @@ async fn tenants_are_listed_page_by_page() -> Result {
 }
 
 #[tokio::test]
-async fn a_managed_certificate_is_followed_to_its_issue() -> Result {
+async fn a_managed_certificate_is_followed_until_it_is_issued() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    let asked = TenantBody {
+    let wanted = TenantBody {
         certificate_request: Some(CertificateRequest {
             validation_token_host: "self-hosted".to_owned(),
             primary_domain: Some("a.elsewhere.org".to_owned()),
@@ -240,7 +240,7 @@ async fn a_managed_certificate_is_followed_to_its_issue() -> Result {
         }),
         ..body(&["a.elsewhere.org"])
     };
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
     assert_eq!(made.domains[0].status, "inactive");
     let pending = cloudfront.managed_certificate(&made.id).await?;
     assert_eq!(pending.status, "pending-validation");
@@ -270,10 +270,10 @@ async fn a_managed_certificate_is_followed_to_its_issue() -> Result {
 }
 
 #[tokio::test]
-async fn an_ownership_that_is_not_seen_is_told_from_a_wrong_argument() -> Result {
+async fn unverified_ownership_differs_from_an_invalid_argument() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    let asked = TenantBody {
+    let wanted = TenantBody {
         certificate_request: Some(CertificateRequest {
             validation_token_host: "cloudfront".to_owned(),
             primary_domain: Some("a.elsewhere.org".to_owned()),
@@ -281,7 +281,7 @@ async fn an_ownership_that_is_not_seen_is_told_from_a_wrong_argument() -> Result
         }),
         ..body(&["a.elsewhere.org"])
     };
-    let unseen = cloudfront.create_tenant("acme", &marker(), &asked).await;
+    let unseen = cloudfront.create_tenant("acme", &marker(), &wanted).await;
     let unseen = unseen.unwrap_err();
     assert!(unseen.is_ownership_unverified(), "{unseen}");
     let wrong = body(&["A.EXAMPLE.COM"]);
@@ -295,7 +295,7 @@ async fn an_ownership_that_is_not_seen_is_told_from_a_wrong_argument() -> Result
 }
 
 #[tokio::test]
-async fn a_distribution_tells_what_tenants_need() -> Result {
+async fn a_distribution_has_what_tenants_need() -> Result {
     let world = World::start().await?;
     let other = json!({ "id": "E9", "mode": "direct" });
     world.mutate("cloudfront", json!({ "distribution": other }));
@@ -327,11 +327,11 @@ async fn a_distribution_tells_what_tenants_need() -> Result {
 }
 
 #[tokio::test]
-async fn an_invalidation_is_made_once_for_a_reference() -> Result {
+async fn an_invalidation_is_created_once_per_reference() -> Result {
     let world = World::start().await?;
     let cloudfront = world.cloudfront();
-    let asked = body(&["a.example.com"]);
-    let made = cloudfront.create_tenant("acme", &marker(), &asked).await?;
+    let wanted = body(&["a.example.com"]);
+    let made = cloudfront.create_tenant("acme", &marker(), &wanted).await?;
     let paths = ["/*".to_owned(), "/a&b".to_owned()];
     let first = cloudfront.invalidate(&made.id, "uid-1", &paths).await?;
     let again = cloudfront.invalidate(&made.id, "uid-1", &paths).await?;

@@ -1,4 +1,4 @@
-//! An emulator with a distribution and a zone in it, and a client that speaks to it.
+//! An emulator with a distribution and a zone, and a client of it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use aws::cloudfront::{CloudFront, Customizations, Tags, TenantBody};
 use aws::route53::Route53;
-use aws::{Asker, Aws, Gauge, Keys, Observer, Operation, Parts, Priority, Secret, Settings};
+use aws::{Aws, Caller, Gauge, Keys, Observer, Operation, Parts, Priority, Secret, Settings};
 use aws_emulator::Emulator;
 use http::Method;
 use kernel::{Class, Guard, TestClock};
@@ -17,13 +17,13 @@ pub(crate) type Result<T = (), E = Box<dyn std::error::Error>> = std::result::Re
 
 /// The account of the key `test`.
 pub(crate) const OWN: &str = "000000000000";
-/// Whose role it is.
+/// The account of the role.
 pub(crate) const OTHER: &str = "222222222222";
 pub(crate) const ROLE: &str = "arn:aws:iam::222222222222:role/dns";
-/// Good for `*.example.com`.
+/// Covers `*.example.com`.
 pub(crate) const CERTIFICATE: &str = "arn:aws:acm:us-east-1:000000000000:certificate/wild";
 
-/// What a client told of its calls.
+/// The calls that a client reported to its observer.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     calls: Mutex<Vec<(Operation, Duration, Option<Class>)>>,
@@ -52,14 +52,14 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A world in which nobody waits long for a turn: its clock runs a hundredfold.
+    /// A world in which no call waits long for a permit: its clock runs 100 times as fast.
     pub(crate) async fn start() -> Result<Self> {
         let world = Self::still().await?;
         world.clock.set_factor(100);
         Ok(world)
     }
 
-    /// A world whose clock stands.
+    /// A world whose clock stands still.
     pub(crate) async fn still() -> Result<Self> {
         Self::with(|_| {}).await
     }
@@ -70,7 +70,7 @@ impl World {
         let clock = Arc::new(TestClock::new());
         let seen = Arc::<Seen>::default();
         let mut settings = Settings {
-            // Not the home of CloudFront and Route 53: these are signed for theirs all the same.
+            // Not us-east-1: CloudFront and Route 53 must be signed for us-east-1 nevertheless.
             region: Some("eu-west-1".to_owned()),
             keys: Some(keys("test")),
             endpoint: Some(emulator.url()),
@@ -104,8 +104,8 @@ impl World {
     }
 
     pub(crate) fn control(&self, method: Method, path: &str, body: Value) -> Value {
-        let told = self.emulator.control(method, path, body);
-        told.unwrap_or_else(|error| panic!("{path}: {error:?}"))
+        let answer = self.emulator.control(method, path, body);
+        answer.unwrap_or_else(|error| panic!("{path}: {error:?}"))
     }
 
     pub(crate) fn mutate(&self, service: &str, mut change: Value) -> Value {
@@ -121,7 +121,7 @@ impl World {
         self.control(Method::POST, "faults", rule);
     }
 
-    /// Answers calls of `operation` with this error, so many times, or always.
+    /// Answers calls of `operation` with this error, this many times or always.
     pub(crate) fn fail(&self, operation: &str, status: u16, code: &str, times: Option<u64>) {
         let error = json!({ "status": status, "code": code, "message": "as the test says" });
         let effect = json!({ "error": error });
@@ -138,8 +138,8 @@ impl World {
     }
 
     pub(crate) fn log(&self) -> Vec<Value> {
-        let told = self.control(Method::GET, "log", Value::Null);
-        told["entries"].as_array().expect("a list").clone()
+        let answer = self.control(Method::GET, "log", Value::Null);
+        answer["entries"].as_array().expect("a list").clone()
     }
 
     /// The log's entries of an operation.
@@ -159,13 +159,13 @@ impl World {
         gauge.expect("it was used").rate
     }
 
-    /// How many calls to CloudFront wait for their turn; those whose turn has come go on.
+    /// How many calls to CloudFront wait for a permit, after the free permits were given out.
     pub(crate) fn waiting(&self) -> usize {
         let gauge = self.gauge(OWN, "cloudfront");
         gauge.map_or(0, |gauge| gauge.waiting.iter().sum())
     }
 
-    /// Spends the turns that CloudFront's bucket holds at first.
+    /// Spends the permits that CloudFront's bucket holds at first.
     pub(crate) async fn drained(&self) -> Result {
         for _ in 0..5 {
             self.cloudfront().distribution("E1").await?;
@@ -173,19 +173,19 @@ impl World {
         Ok(())
     }
 
-    /// Which tenants were asked for, in the order of the calls.
-    pub(crate) fn asked(&self) -> Vec<String> {
+    /// The tenants that were read, in the order of the calls.
+    pub(crate) fn tenants_read(&self) -> Vec<String> {
         let sent = self.sent("GetDistributionTenant").into_iter();
         let resource = |entry: Value| entry["resource"].as_str().map(str::to_owned);
         sent.filter_map(resource).collect()
     }
 
     pub(crate) fn cloudfront(&self) -> CloudFront {
-        self.aws.own().cloudfront(&asker())
+        self.aws.own().cloudfront(&caller())
     }
 
     pub(crate) fn route53(&self) -> Route53 {
-        self.aws.own().route53(&asker())
+        self.aws.own().route53(&caller())
     }
 }
 
@@ -205,8 +205,8 @@ pub(crate) fn keys(id: &str) -> Keys {
     }
 }
 
-pub(crate) fn asker() -> Asker {
-    Asker::new(Priority::Edit, "web")
+pub(crate) fn caller() -> Caller {
+    Caller::new(Priority::Edit, "web")
 }
 
 /// A tenant of E1 with nothing special.

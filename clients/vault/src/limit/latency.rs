@@ -1,15 +1,15 @@
-//! Whether answers take longer and longer.
+//! Detects growing latency.
 
 use std::time::Duration;
 
-/// A mean below this is quick enough, whatever it was before.
+/// A mean below this is low enough, whatever it was before.
 const QUICK: f64 = 0.1;
 /// The mean has grown when it is this many times the best.
 const GROWN: f64 = 4.0;
 /// The share of a new answer in the mean.
 const SHARE: f64 = 1.0 / 16.0;
-/// The best is forgotten by this share with each answer: a server that became slower for good is
-/// compared with itself after some thousand answers.
+/// The best latency grows by this share with each answer, so that a server that became permanently
+/// slower is compared with itself after some thousand answers.
 const FORGETTING: f64 = 0.001;
 
 /// Latency of the answers of one connection, in seconds.
@@ -23,7 +23,7 @@ struct Means {
 }
 
 impl Latency {
-    /// Takes in an answer; says whether answers have become much slower than the best of late.
+    /// Adds an answer; returns whether answers have become much slower than the recent best.
     pub(super) fn grows(&mut self, took: Duration) -> bool {
         let took = took.as_secs_f64();
         let before = self.0.unwrap_or(Means {
@@ -50,7 +50,11 @@ mod tests {
     #[case::slow_from_the_beginning(300, 400, false)]
     #[case::much_slower(5, 500, true)]
     #[case::far_away_and_much_slower(80, 800, true)]
-    fn growth_is_told_from_distance(#[case] first: u64, #[case] then: u64, #[case] grown: bool) {
+    fn growth_differs_from_a_constantly_high_latency(
+        #[case] first: u64,
+        #[case] then: u64,
+        #[case] grown: bool,
+    ) {
         let mut latency = Latency::default();
         let mut grows = |millis| latency.grows(Duration::from_millis(millis));
         assert!((0..200).all(|_| !grows(first)));

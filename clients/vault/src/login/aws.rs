@@ -1,4 +1,4 @@
-//! AWS: a question to STS, signed by us (Signature Version 4) and asked by Vault.
+//! AWS: a request to STS, signed by us (Signature Version 4) and sent by Vault.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -28,18 +28,18 @@ pub struct AwsKeys {
     pub access_key_id: String,
     /// Secret access key.
     pub secret_access_key: Secret,
-    /// Session token, for keys that end.
+    /// Session token, for keys that expire.
     pub session_token: Option<Secret>,
 }
 
-/// Where STS is asked, and for which Vault.
+/// The endpoint of STS, and the Vault server it is for.
 pub(super) struct Question<'a> {
     pub(super) region: Option<&'a str>,
     pub(super) endpoint: Option<&'a str>,
     pub(super) server_id: Option<&'a str>,
 }
 
-/// The body of a login with the signed question.
+/// The body of a login with the signed request.
 pub(super) fn proof(
     role: &str,
     question: &Question<'_>,
@@ -94,7 +94,7 @@ pub(super) fn proof(
     })
 }
 
-/// What a signature is for.
+/// What a signature is computed for.
 struct Signing<'a> {
     region: &'a str,
     service: &'a str,
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_the_one_of_awss_own_example() {
+    fn a_signature_equals_that_of_awss_example() {
         let signing = Signing {
             region: "us-east-1",
             service: "service",
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn china_has_a_domain_of_its_own() {
+    fn china_has_its_own_domain() {
         let question = Question {
             region: Some("cn-north-1"),
             endpoint: None,
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_that_names_the_vault_is_signed_too() {
+    fn the_server_id_header_is_signed_too() {
         let question = Question {
             region: Some("eu-west-1"),
             endpoint: None,
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_region_the_global_sts_is_asked() {
+    fn without_a_region_the_global_endpoint_is_used() {
         let question = Question {
             region: None,
             endpoint: None,
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn the_keys_are_known_as_secrets() {
+    fn the_keys_are_redacted() {
         let question = Question {
             region: None,
             endpoint: None,

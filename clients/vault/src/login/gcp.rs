@@ -1,5 +1,5 @@
 //! Google Cloud: a JWT for the audience `vault/<role>`, signed with a service account's key or
-//! given by the metadata server of a machine.
+//! issued by the metadata server of a machine.
 
 use std::time::Duration;
 
@@ -17,14 +17,14 @@ use serde_json::json;
 use super::SourceError;
 use crate::Secret;
 
-/// Where a machine of Google Cloud learns about itself.
+/// The metadata server of machines in Google Cloud.
 pub const GCE_METADATA: &str = "http://metadata.google.internal";
-/// It is next door: either it answers at once, or this is no machine of Google Cloud.
+/// The server is local: either it answers at once, or this machine is not in Google Cloud.
 const METADATA_TIMEOUT: Duration = Duration::from_secs(5);
-/// Vault takes JWTs that end within this time.
+/// Vault accepts JWTs that expire within this time.
 const LIFE_SECONDS: i64 = 15 * 60;
 
-/// The part of Google's key file that matters.
+/// The fields of Google's key file that we use.
 #[derive(Deserialize)]
 struct KeyFile {
     client_email: String,
@@ -32,14 +32,14 @@ struct KeyFile {
     private_key: String,
 }
 
-/// A JWT that proves to Vault who holds `credentials`.
+/// A JWT that proves the possession of `credentials`.
 pub(super) fn signed(
     role: &str,
     service_account: Option<&str>,
     credentials: &Secret,
     now: Timestamp,
 ) -> Result<Secret, String> {
-    // serde's words may quote the file, so they are not passed on.
+    // serde's message may quote the file, so it is not passed on.
     let file: KeyFile = serde_json::from_str(credentials.expose()).map_err(|_| {
         "the credentials are not the JSON key file of a service account \
          (client_email, private_key_id, private_key)"
@@ -87,7 +87,7 @@ pub(super) async fn identity(metadata: &str, role: &str) -> Result<Secret, Sourc
         let http = http.build()?;
         let mut url = format!("{metadata}/computeMetadata/v1/instance/service-accounts/default");
         url.push_str("/identity?format=full&audience=");
-        // The role's name may hold anything; what it means in a URL must not.
+        // The role's name may contain any character, so it is encoded for the URL.
         let audience = format!("http://vault/{role}");
         let audience = audience.bytes().map(|byte| format!("%{byte:02X}"));
         url.extend(audience);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn credentials_that_are_none_are_refused_without_being_quoted() {
+    fn invalid_credentials_are_refused_without_being_quoted() {
         for text in ["hush-hush", r#"{"client_email":"hush-hush"}"#] {
             let wrong = signed("reader", None, &text.to_owned().into(), moment()).unwrap_err();
             assert!(!wrong.contains("hush"), "{wrong}");

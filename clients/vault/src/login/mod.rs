@@ -1,4 +1,4 @@
-//! Who we are: the ways to log in, and where their secrets come from.
+//! The login methods, and where their secrets come from.
 
 mod aws;
 mod gcp;
@@ -16,17 +16,17 @@ use crate::{AuthMount, CALL_TIMEOUT, Error, Secret};
 pub use aws::AwsKeys;
 pub use gcp::GCE_METADATA;
 
-/// Why a [`Source`] has nothing to give. Downcast it to learn what its maker meant.
+/// Why a [`Source`] failed. The author of the source can downcast it.
 #[derive(Clone)]
 pub struct SourceError(Arc<dyn std::error::Error + Send + Sync>);
 
 impl SourceError {
-    /// Wraps the maker's own error.
+    /// Wraps the source's own error.
     pub fn new(error: impl std::error::Error + Send + Sync + 'static) -> Self {
         Self(Arc::new(error))
     }
 
-    /// The maker's own error, if it is an `E`.
+    /// The source's own error, if it is an `E`.
     pub fn downcast_ref<E: std::error::Error + 'static>(&self) -> Option<&E> {
         self.0.downcast_ref()
     }
@@ -46,14 +46,14 @@ impl fmt::Display for SourceError {
 
 impl std::error::Error for SourceError {}
 
-/// A source took longer than a call to Vault may.
+/// A source took longer than a call to Vault may take.
 #[derive(Debug, thiserror::Error)]
-#[error("they did not come within {} s; they are asked for again", CALL_TIMEOUT.as_secs())]
+#[error("the source did not answer within {} s; it is tried again", CALL_TIMEOUT.as_secs())]
 struct TooSlow;
 
 type Fetched<T> = Pin<Box<dyn Future<Output = Result<T, SourceError>> + Send>>;
 
-/// Where something to log in with comes from; asked at every login.
+/// Where the credentials for a login come from; called at every login.
 pub struct Source<T>(Arc<dyn Fn() -> Fetched<T> + Send + Sync>);
 
 impl<T> Source<T> {
@@ -65,10 +65,10 @@ impl<T> Source<T> {
         Self(Arc::new(move || Box::pin(fetch())))
     }
 
-    /// Always the same.
+    /// A source that always returns this value.
     ///
     /// # When not to use it
-    /// For what expires, such as the JWT of a ServiceAccount: the next login needs a fresh one.
+    /// For a value that expires, such as the JWT of a ServiceAccount: the next login needs a new one.
     pub fn given(value: T) -> Self
     where
         T: Clone + Send + Sync + 'static,
@@ -77,7 +77,7 @@ impl<T> Source<T> {
     }
 
     pub(crate) async fn fetch(&self, login: &Login) -> Result<T, Error> {
-        // All callers wait for this one.
+        // All callers wait for this one fetch.
         let fetched = tokio::time::timeout(CALL_TIMEOUT, (self.0)()).await;
         fetched
             .unwrap_or_else(|_| Err(SourceError::new(TooSlow)))
@@ -97,10 +97,10 @@ impl<T> fmt::Debug for Source<T> {
     }
 }
 
-/// How to become someone.
+/// How to log in.
 #[derive(Debug, Clone)]
 pub enum Login {
-    /// A token that someone else made. It is never revoked by us.
+    /// A token that somebody else created. We never revoke it.
     Token {
         /// The token.
         token: Source<Secret>,
@@ -114,7 +114,7 @@ pub enum Login {
         /// The secret ID.
         secret_id: Source<Secret>,
     },
-    /// The token of a ServiceAccount, which Vault lets the cluster review.
+    /// The token of a ServiceAccount, which Vault checks with the API server (TokenReview).
     Kubernetes {
         /// Where the method is mounted.
         mount: AuthMount,
@@ -132,15 +132,15 @@ pub enum Login {
         /// The JWT.
         jwt: Source<Secret>,
     },
-    /// An IAM principal of AWS, proven by a signed question to STS that Vault asks for us.
+    /// An IAM principal of AWS, proven by a signed request that Vault sends to STS.
     Aws {
         /// Where the method is mounted.
         mount: AuthMount,
         /// The role.
         role: String,
-        /// The region whose STS is asked; the global one without it.
+        /// The region of STS; the global endpoint without it.
         region: Option<String>,
-        /// Another address of STS.
+        /// Another endpoint of STS.
         sts_endpoint: Option<String>,
         /// The value of `X-Vault-AWS-IAM-Server-ID`, where Vault expects one.
         server_id: Option<String>,
@@ -153,31 +153,30 @@ pub enum Login {
         mount: AuthMount,
         /// The role.
         role: String,
-        /// The account's e-mail address; the one of the key without it.
+        /// The account's e-mail address; that of the key without it.
         service_account: Option<String>,
-        /// The key, as the JSON file that Google hands out.
+        /// The key, as the JSON file from Google.
         credentials: Source<Secret>,
     },
-    /// A machine of Google Cloud, proven by its identity token, which the machine's own metadata
-    /// server gives.
+    /// A machine in Google Cloud, proven by the identity token from its metadata server.
     Gce {
         /// Where the method is mounted.
         mount: AuthMount,
         /// The role.
         role: String,
-        /// Where the machine's metadata is served; [`GCE_METADATA`] outside tests.
+        /// Address of the metadata server; [`GCE_METADATA`] outside tests.
         metadata: String,
     },
 }
 
-/// What is sent to log in, and what of it must not be told.
+/// The body of a login, and the secrets in it to redact.
 pub(crate) struct Proof {
     pub(crate) body: Value,
     pub(crate) secrets: Vec<String>,
 }
 
 impl Login {
-    /// The method's name as Vault has it.
+    /// The method's name in Vault.
     pub fn method(&self) -> &'static str {
         match self {
             Self::Token { .. } => "token",
@@ -189,7 +188,7 @@ impl Login {
         }
     }
 
-    /// Where the method is mounted; nowhere for a static token.
+    /// Where the method is mounted; `None` for a static token.
     pub fn mount(&self) -> Option<&AuthMount> {
         match self {
             Self::Token { .. } => None,
@@ -202,7 +201,7 @@ impl Login {
         }
     }
 
-    /// How errors name it.
+    /// Its name in errors.
     pub(crate) fn name(&self) -> String {
         let role = match self {
             Self::Token { .. } => return "the static token".to_owned(),
@@ -220,7 +219,7 @@ impl Login {
         }
     }
 
-    /// The body of the login, made anew each time; `None` for a static token, which needs none.
+    /// The body of the login, built for each login; `None` for a static token, which needs none.
     pub(crate) async fn proof(&self, now: Timestamp) -> Result<Option<Proof>, Error> {
         let proof = match self {
             Self::Token { .. } => return Ok(None),
@@ -272,7 +271,7 @@ impl Login {
         Ok(Some(proof))
     }
 
-    /// There is nothing to log in with.
+    /// The error for missing credentials.
     fn without(&self, source: SourceError) -> Error {
         Error::Credentials {
             login: self.name(),
@@ -280,7 +279,7 @@ impl Login {
         }
     }
 
-    /// What was given to log in with cannot be used.
+    /// The error for unusable credentials.
     fn unusable(&self, message: String) -> Error {
         Error::AuthFailed {
             login: self.name(),
@@ -314,7 +313,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_source_that_fails_is_told_with_its_own_error() {
+    async fn a_failed_source_is_reported_with_its_own_error() {
         let login = kubernetes(Source::new(|| async { Err(SourceError::new(NoKey)) }));
         let error = login.proof(Timestamp::UNIX_EPOCH).await.err().unwrap();
         assert_eq!(
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_sent_is_known_as_a_secret() {
+    async fn the_sent_credentials_are_redacted() {
         let login = kubernetes(Source::given(Secret::from("a.b.c\n".to_owned())));
         let proof = login.proof(Timestamp::UNIX_EPOCH).await.unwrap().unwrap();
         assert_eq!(proof.body, json!({ "role": "app", "jwt": "a.b.c" }));

@@ -1,4 +1,4 @@
-//! Every call of the wire, as the server answers it.
+//! Every call against a real server.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,15 +20,15 @@ fn object(value: Value) -> Map<String, Value> {
 }
 
 #[tokio::test]
-async fn health_tells_state_and_version_and_asks_as_nobody() -> Result<()> {
+async fn health_has_state_and_version_and_needs_no_token() -> Result<()> {
     let world = World::start().await?;
     let health = world.root().health().await?;
     assert_eq!(health.state, ServerState::Active);
     assert_eq!(health.enterprise, Some(false));
     assert!(health.version.starts_with("1."), "{}", health.version);
     assert!(health.usable("x").is_ok());
-    let told = health.takes_namespace("team").unwrap_err().to_string();
-    assert!(told.contains("has no namespaces"), "{told}");
+    let message = health.takes_namespace("team").unwrap_err().to_string();
+    assert!(message.contains("has no namespaces"), "{message}");
     assert_eq!(world.proxy.requests().len(), 1);
     assert_eq!(world.seen.calls("health", "success"), 1);
     Ok(())
@@ -55,7 +55,7 @@ async fn a_policy_is_written_read_listed_and_deleted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_policy_that_vault_refuses_is_invalid_in_vaults_words() -> Result<()> {
+async fn a_policy_that_vault_refuses_has_vaults_message() -> Result<()> {
     let world = World::start().await?;
     let text = r#"path "x" { capabilities = ["fly"] }"#;
     let error = world.root().write_policy("p", text).await.unwrap_err();
@@ -116,7 +116,7 @@ async fn roles_are_written_read_listed_and_deleted() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_vault_warns_of_is_passed_on() -> Result<()> {
+async fn vaults_warnings_are_passed_on() -> Result<()> {
     let world = World::start().await?;
     let client = world.root();
     let mount = AuthMount::new("kubernetes");
@@ -133,7 +133,7 @@ async fn what_vault_warns_of_is_passed_on() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_missing_mount_is_told_from_a_missing_role() -> Result<()> {
+async fn a_missing_mount_differs_from_a_missing_role() -> Result<()> {
     let world = World::start().await?;
     let client = world.root();
     let nowhere = AuthMount::new("nowhere");
@@ -188,7 +188,7 @@ async fn a_secret_is_written_once_and_marked() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_deleted_version_shows_in_the_metadata_and_has_no_values() -> Result<()> {
+async fn a_deleted_version_has_metadata_but_no_values() -> Result<()> {
     let world = World::start().await?;
     let client = world.root();
     client
@@ -211,23 +211,23 @@ async fn a_deleted_version_shows_in_the_metadata_and_has_no_values() -> Result<(
 }
 
 #[tokio::test]
-async fn the_version_of_an_engine_is_told() -> Result<()> {
+async fn the_version_of_an_engine_is_read() -> Result<()> {
     let world = World::start().await?;
     let body = json!({ "type": "kv", "options": { "version": "1" } });
     world.put("sys/mounts/old", body).await?;
-    let told = world.root().secret_engine("old").await?;
+    let engine = world.root().secret_engine("old").await?;
     let version = Some(1);
     let kind = "kv".to_owned();
-    assert_eq!(told, SecretEngine { kind, version });
-    assert!(!told.is_kv2());
+    assert_eq!(engine, SecretEngine { kind, version });
+    assert!(!engine.is_kv2());
     Ok(())
 }
 
 #[tokio::test]
-async fn a_closed_guard_lets_reads_through_and_no_write() -> Result<()> {
+async fn a_closed_guard_allows_reads_but_no_write() -> Result<()> {
     let world = World::start().await?;
     let parts = Parts {
-        guards: vec![Guard::always(), Guard::held()],
+        guards: vec![Guard::always(), Guard::closed()],
         ..world.parts()
     };
     let config = world.config(with_token(world.vault.root_token()));
@@ -249,7 +249,7 @@ async fn a_closed_guard_lets_reads_through_and_no_write() -> Result<()> {
     Ok(())
 }
 
-/// A guard that closes after it was asked for the time `readings` times.
+/// A guard that closes after its clock was read `readings` times.
 fn closing(readings: u64) -> Guard {
     let guard = Guard::new(Arc::new(SteppingClock::default()));
     guard.allow_until(Duration::from_secs(readings));
@@ -294,7 +294,7 @@ async fn a_guard_that_closes_before_the_bytes_leave_stops_them() -> Result<()> {
 #[tokio::test]
 async fn a_write_ends_before_another_leader_may_write() -> Result<()> {
     let world = World::start().await?;
-    // Its clock stands still: it is nearly over, and stays so however busy the machine is.
+    // Its clock stands still: the lease is nearly over and stays so however busy the machine is.
     let guard = Guard::new(Arc::new(TestClock::new())).with_margin(Duration::from_millis(300));
     guard.allow_until(Duration::from_millis(500));
     let parts = Parts {
@@ -315,7 +315,7 @@ async fn a_write_ends_before_another_leader_may_write() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_sealed_vault_is_told_by_every_call_and_goes_on_after_unsealing() -> Result<()> {
+async fn every_call_reports_a_sealed_vault_until_it_is_unsealed() -> Result<()> {
     let world = World::around(Vault::start(VaultOptions::file()).await?).await?;
     let login = world.app_role().await?;
     let (early, late) = (world.client(login.clone()), world.client(login));

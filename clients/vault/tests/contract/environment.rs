@@ -1,4 +1,4 @@
-//! The environment of the process is nobody's connection.
+//! The environment of the process does not change a connection.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::world::{Seen, config, parts, with_token};
 const ADDRESS: &str = "VAULT_CLIENT_TEST_ADDRESS";
 const TOKEN: &str = "VAULT_CLIENT_TEST_TOKEN";
 
-/// In a process of its own: no test may change the environment of the others.
+/// In its own process: no test may change the environment of the others.
 #[tokio::test]
 async fn variables_for_vault_and_proxies_are_ignored() -> Result<()> {
     if let (Ok(address), Ok(token)) = (std::env::var(ADDRESS), std::env::var(TOKEN)) {

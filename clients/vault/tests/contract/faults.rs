@@ -1,4 +1,4 @@
-//! What happens when Vault complains, falls silent or cuts calls off.
+//! Behaviour when Vault throttles, does not answer or breaks connections.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -18,22 +18,22 @@ use crate::world::{Seen, World, config, parts, with_token};
 const POLICY: &str = "/v1/sys/policies/acl/*";
 
 #[tokio::test]
-async fn vaults_own_rate_limit_slows_us_down_for_as_long_as_it_says() -> Result<()> {
+async fn vaults_rate_limit_stops_calls_until_retry_after() -> Result<()> {
     let world = World::start().await?;
     let client = world.root();
     client.login().await?;
-    let told = json!({ "enable_rate_limit_response_headers": true });
-    world.put("sys/quotas/config", told).await?;
+    let config = json!({ "enable_rate_limit_response_headers": true });
+    world.put("sys/quotas/config", config).await?;
     let quota = json!({ "path": "sys/policies/acl/*", "rate": 1, "interval": "30s" });
     world.put("sys/quotas/rate-limit/slow", quota).await?;
 
     client.read_policy("p").await?;
     let error = client.read_policy("p").await.unwrap_err();
     assert_eq!(error.class(), Class::Throttled);
-    let wait = error.retry_after().expect("Vault says when to come back");
+    let wait = error.retry_after().expect("Vault says when to retry");
     assert!(wait > Duration::ZERO && wait <= Duration::from_secs(30));
 
-    // Until then nothing is asked, and callers learn how long that is.
+    // Until then no call is sent, and callers get the remaining time.
     let sent = world.proxy.count(Method::GET, POLICY);
     let error = client.read_policy("p").await.unwrap_err();
     assert_eq!(error.retry_after(), Some(wait));
@@ -52,7 +52,7 @@ async fn vaults_own_rate_limit_slows_us_down_for_as_long_as_it_says() -> Result<
 }
 
 #[tokio::test]
-async fn no_more_calls_than_allowed_are_under_way() -> Result<()> {
+async fn no_more_calls_than_allowed_are_in_flight() -> Result<()> {
     let world = World::start().await?;
     let mut config = world.config(with_token(world.vault.root_token()));
     config.settings.limits = Limits {
@@ -85,7 +85,7 @@ async fn calls_beyond_the_burst_follow_the_rate() -> Result<()> {
     let started = Instant::now();
     let read = join_all((0..15).map(|_| client.read_policy("p"))).await;
     assert!(read.iter().all(Result::is_ok));
-    // Ten of them at twenty a second.
+    // Ten of them at 20 per second.
     assert!(started.elapsed() >= Duration::from_millis(490));
     Ok(())
 }
@@ -114,7 +114,7 @@ fn impatient(world: &World) -> Config {
 }
 
 #[tokio::test]
-async fn a_black_hole_is_left_in_time_and_then_not_entered_again() -> Result<()> {
+async fn a_server_that_never_answers_stops_later_calls() -> Result<()> {
     let world = World::start().await?;
     let client = world.client_of(impatient(&world));
     client.login().await?;
@@ -125,7 +125,7 @@ async fn a_black_hole_is_left_in_time_and_then_not_entered_again() -> Result<()>
         let error = client.read_policy("p").await.unwrap_err();
         assert!(matches!(error, Error::NoAnswer { .. }), "{error:?}");
     }
-    // A thousand more callers learn it at once.
+    // A thousand more calls fail at once.
     let sent = world.proxy.requests().len();
     let read = join_all((0..1000).map(|_| client.read_policy("p"))).await;
     for read in read {
@@ -133,12 +133,12 @@ async fn a_black_hole_is_left_in_time_and_then_not_entered_again() -> Result<()>
     }
     assert_eq!(world.proxy.requests().len(), sent);
 
-    // Health is asked all the same; silence is silence to it.
+    // The health call is sent nevertheless and fails as unreachable.
     let error = client.health().await.unwrap_err();
     assert_eq!(error.class(), Class::Unreachable);
     assert_eq!(world.proxy.requests().len(), sent + 1);
 
-    // Its first answer lets all calls through.
+    // Its first answer allows all calls.
     world.proxy.remove(hole);
     assert!(client.read_policy("p").await.is_err());
     client.health().await?;
@@ -147,7 +147,7 @@ async fn a_black_hole_is_left_in_time_and_then_not_entered_again() -> Result<()>
 }
 
 #[tokio::test]
-async fn now_and_then_one_call_looks_whether_vault_is_back() -> Result<()> {
+async fn one_call_per_pause_tests_whether_vault_is_back() -> Result<()> {
     let world = World::start().await?;
     let client = world.client_of(impatient(&world));
     client.login().await?;
@@ -171,7 +171,7 @@ async fn now_and_then_one_call_looks_whether_vault_is_back() -> Result<()> {
 #[case::no_such_name("http://vault.invalid:8200")]
 #[case::nobody_listens("")]
 #[tokio::test]
-async fn where_nobody_is_the_address_is_named(#[case] address: &str) -> Result<()> {
+async fn an_unreachable_address_is_named(#[case] address: &str) -> Result<()> {
     testkit::install_crypto();
     let port = Port::free()?;
     let free = format!("http://{}", port.address());
@@ -191,7 +191,7 @@ async fn where_nobody_is_the_address_is_named(#[case] address: &str) -> Result<(
 }
 
 #[tokio::test]
-async fn an_answer_that_is_not_vaults_is_not_taken_for_one() -> Result<()> {
+async fn an_answer_not_from_vault_is_an_error() -> Result<()> {
     let world = World::start().await?;
     let client = world.root();
     client.login().await?;
@@ -210,7 +210,7 @@ async fn an_answer_that_is_not_vaults_is_not_taken_for_one() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_namespace_goes_with_each_call_and_not_with_health() -> Result<()> {
+async fn every_call_but_health_has_the_namespace() -> Result<()> {
     let listener = std::net::TcpListener::bind("127.0.0.1:0")?;
     let address = format!("http://{}", listener.local_addr()?);
     let server = crate::redirects::answering(listener, 4, |request| {

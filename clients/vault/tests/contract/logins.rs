@@ -1,4 +1,4 @@
-//! Every way to log in, against whoever checks it.
+//! Every login method against the server that checks it.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ use vault_client::{AuthMount, AwsKeys, Client, Error, Login, Secret, Source, Sou
 use crate::redirects::answering;
 use crate::world::{Seen, World, config, parts, secret};
 
-/// A token of `account` in the namespace `login` for this audience, fresh at every login.
+/// A token of `account` in the namespace `login` for this audience, new at every login.
 fn token_of(
     plane: &Arc<ControlPlane>,
     account: &'static str,
@@ -50,7 +50,7 @@ fn token_of(
     })
 }
 
-/// The shared control plane with the accounts `app` and `other`, and `reviewer`, who may review.
+/// The shared control plane with the accounts `app`, `other` and `reviewer`, who may review tokens.
 async fn plane() -> Result<Arc<ControlPlane>> {
     let plane = ControlPlane::shared().await?;
     for account in ["app", "other", "reviewer"] {
@@ -129,8 +129,8 @@ async fn a_service_account_logs_in_and_another_does_not() -> Result<()> {
     let stranger = world.client(by_kubernetes(token_of(&plane, "other", "vault")));
     let error = stranger.login().await.unwrap_err();
     assert!(matches!(error, Error::AuthFailed { .. }), "{error:?}");
-    let told = "kubernetes login at auth/k8s as role app was refused";
-    assert!(error.to_string().contains(told), "{error}");
+    let text = "kubernetes login at auth/k8s as role app was refused";
+    assert!(error.to_string().contains(text), "{error}");
 
     let elsewhere = world.client(by_kubernetes(token_of(&plane, "app", "elsewhere")));
     let error = elsewhere.login().await.unwrap_err();
@@ -210,7 +210,7 @@ fn by_aws(sts: &Emulator, server_id: Option<&str>) -> Login {
 }
 
 #[tokio::test]
-async fn an_aws_principal_logs_in_by_a_signed_question_to_sts() -> Result<()> {
+async fn an_aws_principal_logs_in_by_a_signed_request_to_sts() -> Result<()> {
     let world = World::start().await?;
     world.app_role().await?;
     let sts = Emulator::builder().start().await?;
@@ -225,7 +225,7 @@ async fn an_aws_principal_logs_in_by_a_signed_question_to_sts() -> Result<()> {
 #[case::without_the_header(None)]
 #[case::with_the_header_for_another_vault(Some("other.example.com"))]
 #[tokio::test]
-async fn a_vault_that_wants_to_be_named_refuses(#[case] server_id: Option<&str>) -> Result<()> {
+async fn a_vault_with_a_server_id_refuses_others(#[case] server_id: Option<&str>) -> Result<()> {
     let world = World::start().await?;
     let sts = Emulator::builder().start().await?;
     aws(&world, &sts).await?;
@@ -235,7 +235,7 @@ async fn a_vault_that_wants_to_be_named_refuses(#[case] server_id: Option<&str>)
     Ok(())
 }
 
-/// What Vault answers to whom it lets in.
+/// Vault's answer to a successful login.
 const GRANTED: &str = r#"{"auth":{"client_token":"hvs.t","accessor":"acc","lease_duration":60}}"#;
 
 fn listen() -> (TcpListener, String) {
@@ -244,16 +244,16 @@ fn listen() -> (TcpListener, String) {
     (listener, url)
 }
 
-pub(crate) fn said(body: &str) -> String {
+pub(crate) fn ok_response(body: &str) -> String {
     let length = body.len();
     format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
-/// Logs in at `vault`, which answers once; what it was sent.
+/// Logs in at `vault`, which answers once; returns the request.
 async fn sent(login: Login, vault: (TcpListener, String)) -> Result<String> {
     testkit::install_crypto();
     let (vault, url) = vault;
-    let vault = answering(vault, 1, |_| said(GRANTED));
+    let vault = answering(vault, 1, |_| ok_response(GRANTED));
     let clock = Arc::new(RealClock::new());
     let config = config("f", &url, login);
     let client = Client::new(config, parts(clock, Arc::<Seen>::default()))?;
@@ -263,9 +263,9 @@ async fn sent(login: Login, vault: (TcpListener, String)) -> Result<String> {
 }
 
 #[tokio::test]
-async fn a_machine_of_google_cloud_sends_the_identity_its_metadata_server_gives() -> Result<()> {
+async fn a_gce_machine_sends_its_identity_token() -> Result<()> {
     let (metadata, url) = listen();
-    let metadata = answering(metadata, 1, |_| said("a.b.c"));
+    let metadata = answering(metadata, 1, |_| ok_response("a.b.c"));
     let login = Login::Gce {
         mount: AuthMount::new("gcp"),
         role: "app".to_owned(),
@@ -275,15 +275,15 @@ async fn a_machine_of_google_cloud_sends_the_identity_its_metadata_server_gives(
     assert!(sent.starts_with("post /v1/auth/gcp/login "), "{sent}");
     assert!(sent.ends_with(r#"{"jwt":"a.b.c","role":"app"}"#), "{sent}");
 
-    let asked = metadata.join().unwrap().remove(0);
+    let request = metadata.join().unwrap().remove(0);
     let identity = "get /computemetadata/v1/instance/service-accounts/default/identity?";
-    assert!(asked.starts_with(identity), "{asked}");
-    assert!(asked.contains("metadata-flavor: google"), "{asked}");
+    assert!(request.starts_with(identity), "{request}");
+    assert!(request.contains("metadata-flavor: google"), "{request}");
     Ok(())
 }
 
 #[tokio::test]
-async fn a_service_account_of_google_cloud_sends_a_jwt_that_its_key_signs() -> Result<()> {
+async fn a_gcp_service_account_sends_a_jwt_signed_with_its_key() -> Result<()> {
     let key = KeyPair::generate(KeySize::Rsa2048)?;
     let der: Pkcs8V1Der<'_> = key.as_der()?;
     let pem = STANDARD.encode(der.as_ref());

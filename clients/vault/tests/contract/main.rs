@@ -1,5 +1,5 @@
 //! The client against the real Vault, with the fault proxy in between.
-// Tests live in real time; nothing here is part of the product.
+// Tests run in real time; nothing here is part of the product.
 #![allow(clippy::disallowed_methods, missing_docs)]
 
 mod calls;

@@ -1,4 +1,4 @@
-//! OpenBao, as it answers: its health has no word about namespaces, its version tells.
+//! OpenBao: its health answer has no field for namespaces, so the version decides.
 
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -8,11 +8,11 @@ use rstest::rstest;
 use testkit::Result;
 use vault_client::{Client, ServerState};
 
-use crate::logins::said;
+use crate::logins::ok_response;
 use crate::redirects::answering;
 use crate::world::{Seen, config, parts, with_token};
 
-/// The health of an OpenBao server, as its documentation has it.
+/// The health answer of an OpenBao server, from its documentation.
 fn health(version: &str) -> String {
     format!(
         r#"{{"initialized":true,"sealed":false,"standby":false,"performance_standby":false,
@@ -26,7 +26,7 @@ fn health(version: &str) -> String {
 #[case::with_namespaces("2.3.1", true)]
 #[case::before_it_had_any("2.2.0", false)]
 #[tokio::test]
-async fn openbao_is_used_like_vault_and_its_version_tells_whether_it_has_namespaces(
+async fn openbao_works_like_vault_with_namespaces_by_version(
     #[case] version: &str,
     #[case] has_namespaces: bool,
 ) -> Result<()> {
@@ -36,11 +36,15 @@ async fn openbao_is_used_like_vault_and_its_version_tells_whether_it_has_namespa
     let answer = health(version);
     let server = answering(listener, 3, move |request| {
         if request.contains("/sys/health") {
-            said(&answer)
+            ok_response(&answer)
         } else if request.contains("/lookup-self") {
-            said(r#"{"data":{"accessor":"acc","ttl":0,"renewable":false,"expire_time":null}}"#)
+            ok_response(
+                r#"{"data":{"accessor":"acc","ttl":0,"renewable":false,"expire_time":null}}"#,
+            )
         } else {
-            said(r#"{"data":{"name":"p","policy":"path \"a\" { capabilities = [\"scan\"] }"}}"#)
+            ok_response(
+                r#"{"data":{"name":"p","policy":"path \"a\" { capabilities = [\"scan\"] }"}}"#,
+            )
         }
     });
     let clock = Arc::new(RealClock::new());

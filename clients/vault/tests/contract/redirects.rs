@@ -1,4 +1,4 @@
-//! A server that sends us elsewhere: once is followed, and never out of TLS.
+//! Redirects: one is followed, but never from TLS to plain text.
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
@@ -14,8 +14,8 @@ use vault_client::{Client, Config, Error};
 use crate::tls::Authority;
 use crate::world::{Seen, World, config, parts, with_token};
 
-/// Answers this many requests as `answer` says, a connection each, and gives back what they were:
-/// the head in lower case, and the body.
+/// Answers this many requests with `answer`, one per connection, and returns them: the head in
+/// lower case, and the body.
 pub(crate) fn answering(
     listener: TcpListener,
     requests: usize,
@@ -47,7 +47,7 @@ pub(crate) fn answering(
     })
 }
 
-/// A server that sends `requests` callers to the same path at `to`.
+/// A server that redirects `requests` calls to the same path at `to`.
 fn pointing(requests: usize, to: &str) -> (String, JoinHandle<Vec<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = format!("http://{}", listener.local_addr().unwrap());
@@ -65,7 +65,7 @@ fn client(config: Config) -> Client {
 }
 
 #[tokio::test]
-async fn a_standby_that_points_to_the_leader_is_followed_with_method_and_body() -> Result<()> {
+async fn a_redirect_is_followed_with_method_and_body() -> Result<()> {
     let world = World::start().await?;
     // The token's lookup, and the write.
     let (address, server) = pointing(2, world.proxy.url());

@@ -1,4 +1,4 @@
-//! One token for all callers: how it is got, kept, replaced and given back.
+//! One token for all callers: login, renewal, replacement and revocation.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ async fn fifty_callers_share_one_login() -> Result<()> {
 }
 
 #[tokio::test]
-async fn who_waits_for_a_login_that_fails_does_not_repeat_it() -> Result<()> {
+async fn callers_share_the_error_of_a_failed_login() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
     let refused = Rule::on(Method::POST, LOGIN)
@@ -48,7 +48,7 @@ async fn who_waits_for_a_login_that_fails_does_not_repeat_it() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_dead_token_is_replaced_once_and_the_call_repeated() -> Result<()> {
+async fn an_invalid_token_is_replaced_once_and_the_call_repeated() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
     let first = client.login().await?;
@@ -65,7 +65,7 @@ async fn a_dead_token_is_replaced_once_and_the_call_repeated() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_live_token_that_may_not_is_denied_after_one_lookup() -> Result<()> {
+async fn a_valid_token_without_permission_is_denied() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
     let error = client.read_policy("other").await.unwrap_err();
@@ -79,7 +79,7 @@ async fn a_live_token_that_may_not_is_denied_after_one_lookup() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_token_with_a_quarter_of_its_life_left_is_renewed() -> Result<()> {
+async fn a_token_with_a_quarter_of_its_ttl_left_is_renewed() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
     let first = client.login().await?;
@@ -131,7 +131,7 @@ async fn a_renewal_that_fails_becomes_a_login() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_renewal_that_gives_little_becomes_a_login() -> Result<()> {
+async fn a_renewal_with_a_short_ttl_becomes_a_login() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
     let first = client.login().await?;
@@ -151,7 +151,7 @@ async fn a_renewal_that_gives_little_becomes_a_login() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_new_fingerprint_logs_in_anew_and_revokes_the_old_token() -> Result<()> {
+async fn a_new_fingerprint_logs_in_and_revokes_the_old_token() -> Result<()> {
     let world = World::start().await?;
     let login = world.app_role().await?;
     let client = world.client(login.clone());
@@ -175,7 +175,7 @@ async fn a_new_fingerprint_logs_in_anew_and_revokes_the_old_token() -> Result<()
 }
 
 #[tokio::test]
-async fn calls_under_way_survive_a_new_fingerprint() -> Result<()> {
+async fn calls_in_flight_survive_a_new_fingerprint() -> Result<()> {
     let world = World::start().await?;
     let login = world.app_role().await?;
     let client = world.client(login.clone());
@@ -197,7 +197,7 @@ async fn calls_under_way_survive_a_new_fingerprint() -> Result<()> {
 }
 
 #[tokio::test]
-async fn ending_revokes_a_logins_token_and_nothing_is_asked_afterwards() -> Result<()> {
+async fn ending_revokes_the_token_of_a_login_and_stops_calls() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
     let first = client.login().await?;
@@ -211,28 +211,28 @@ async fn ending_revokes_a_logins_token_and_nothing_is_asked_afterwards() -> Resu
 }
 
 #[tokio::test]
-async fn a_login_under_way_leaves_no_token_behind_when_the_client_ends() -> Result<()> {
+async fn a_login_in_flight_leaves_no_token_when_the_client_ends() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
-    let accessors = Method::from_bytes(b"LIST")?;
-    let known = async || {
+    let list = Method::from_bytes(b"LIST")?;
+    let accessors = async || {
         let path = "auth/token/accessors";
-        let listed = world.vault.expect(accessors.clone(), path, None).await;
+        let listed = world.vault.expect(list.clone(), path, None).await;
         listed.map(|listed| listed["data"]["keys"].clone())
     };
-    let before = known().await?;
+    let before = accessors().await?;
     let slow = Rule::on(Method::POST, LOGIN).delay(Duration::from_millis(200));
     world.proxy.rule(slow);
     let (login, ended) = tokio::join!(client.login(), client.end());
     assert_eq!(login.unwrap_err().class(), Class::Deposed);
     ended?;
     assert_eq!(world.logins_sent(), 1);
-    assert_eq!(known().await?, before);
+    assert_eq!(accessors().await?, before);
     Ok(())
 }
 
 #[tokio::test]
-async fn a_token_that_no_header_can_carry_is_refused_without_a_call() -> Result<()> {
+async fn a_token_invalid_in_a_header_is_refused_without_a_call() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(with_token("two\nlines"));
     let error = client.read_policy("app").await.unwrap_err();
@@ -250,7 +250,7 @@ async fn made_token(world: &World, ttl: &str) -> Result<(String, String)> {
 }
 
 #[tokio::test]
-async fn a_static_token_is_looked_up_kept_up_and_never_revoked() -> Result<()> {
+async fn a_static_token_is_looked_up_renewed_and_never_revoked() -> Result<()> {
     let world = World::start().await?;
     world.app_role().await?;
     let (token, accessor) = made_token(&world, "60s").await?;
@@ -271,7 +271,7 @@ async fn a_static_token_is_looked_up_kept_up_and_never_revoked() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_dead_static_token_is_told_and_not_tried_again() -> Result<()> {
+async fn an_invalid_static_token_is_not_tried_again() -> Result<()> {
     let world = World::start().await?;
     world.app_role().await?;
     let (token, accessor) = made_token(&world, "1h").await?;
@@ -286,7 +286,7 @@ async fn a_dead_static_token_is_told_and_not_tried_again() -> Result<()> {
     assert!(client.read_policy("app").await.is_err());
     assert_eq!(world.proxy.requests().len(), sent);
 
-    // The Secret gets another one.
+    // The Secret gets another token.
     let (token, _) = made_token(&world, "1h").await?;
     let changed = Config {
         fingerprint: "second".to_owned(),
@@ -298,7 +298,7 @@ async fn a_dead_static_token_is_told_and_not_tried_again() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_token_that_was_never_one_is_refused() -> Result<()> {
+async fn an_unknown_token_is_refused() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(with_token("hvs.not-a-token"));
     let error = client.read_policy("app").await.unwrap_err();
@@ -308,7 +308,7 @@ async fn a_token_that_was_never_one_is_refused() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_token_may_be_renewed_and_revoked_by_name() -> Result<()> {
+async fn a_token_is_renewed_and_revoked_on_request() -> Result<()> {
     let world = World::start().await?;
     let client = world.client(world.app_role().await?);
     let first = client.login().await?;
@@ -337,7 +337,7 @@ async fn a_lost_answer_to_a_login_is_repeated_once() -> Result<()> {
 }
 
 #[tokio::test]
-async fn what_a_login_is_refused_with_holds_no_secret() -> Result<()> {
+async fn the_error_of_a_refused_login_has_no_secret() -> Result<()> {
     let world = World::start().await?;
     let Login::AppRole { mount, role_id, .. } = world.app_role().await? else {
         unreachable!("it is an AppRole")

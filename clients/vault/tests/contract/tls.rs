@@ -1,4 +1,4 @@
-//! A listener with a private authority that asks for a client certificate and a name.
+//! A listener with a private CA that requires a client certificate and a server name.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::world::{Seen, config, parts, with_token};
 
 const NAME: &str = "vault.internal";
 
-/// An authority that nobody else knows.
+/// A private certificate authority.
 pub(crate) struct Authority(CertifiedIssuer<'static, KeyPair>);
 
 impl Authority {
@@ -63,7 +63,7 @@ impl Authority {
     }
 }
 
-/// A Vault that listens with TLS for [`NAME`], and was never initialised.
+/// A Vault that listens with TLS as [`NAME`] and was never initialised.
 struct Listening {
     _server: Child,
     _scratch: Scratch,
@@ -115,7 +115,7 @@ impl Listening {
         Ok(listening)
     }
 
-    /// All that the listener asks for.
+    /// All that the listener requires.
     fn tls(&self) -> Tls {
         let (cert, key) = self.client.clone();
         Tls {
@@ -138,7 +138,7 @@ impl Listening {
 }
 
 #[tokio::test]
-async fn a_private_authority_a_client_certificate_and_a_name_reach_vault() -> Result<()> {
+async fn a_private_ca_a_client_certificate_and_a_name_work() -> Result<()> {
     let listening = Listening::start().await?;
     let client = listening.client(listening.tls());
     let health = client.health().await?;
@@ -146,7 +146,7 @@ async fn a_private_authority_a_client_certificate_and_a_name_reach_vault() -> Re
     let error = health.usable("x").unwrap_err();
     assert!(matches!(error, Error::Uninitialised { .. }));
 
-    // A call is told the same by its own answer.
+    // A call fails with the same error.
     let error = client.read_policy("p").await.unwrap_err();
     assert_eq!(error.class(), Class::Sealed, "{error:?}");
     Ok(())
@@ -177,7 +177,7 @@ async fn vault_cannot_be_reached(#[case] change: fn(&mut Tls)) -> Result<()> {
 }
 
 #[tokio::test]
-async fn skipping_verification_takes_any_certificate() -> Result<()> {
+async fn skipping_verification_accepts_any_certificate() -> Result<()> {
     let listening = Listening::start().await?;
     let tls = Tls {
         skip_verify: true,

@@ -1,4 +1,4 @@
-//! A Vault, a proxy before it, and clients that go through the proxy.
+//! A Vault, a proxy in front of it, and clients of the proxy.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use vault_client::{
     AuthMount, Client, Config, Login, Observer, Parts, Renewal, Secret, Settings, Source,
 };
 
-/// What a client told of its calls.
+/// The calls that a client reported to its observer.
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     logins: AtomicU64,
@@ -54,7 +54,7 @@ pub(crate) fn secret(text: &str) -> Secret {
     Secret::new(text.to_owned())
 }
 
-/// A login with a token that someone else made.
+/// A login with a static token.
 pub(crate) fn with_token(token: &str) -> Login {
     let token = Source::given(secret(token));
     Login::Token { token }
@@ -117,7 +117,7 @@ impl World {
         self.client(with_token(self.vault.root_token()))
     }
 
-    /// An AppRole whose tokens live for a minute and may read the policy `app`, and no other.
+    /// An AppRole whose tokens have a TTL of a minute and may read only the policy `app`.
     pub(crate) async fn app_role(&self) -> Result<Login> {
         let own = r#"path "sys/policies/acl/app" { capabilities = ["read"] }"#;
         self.put("sys/policies/acl/app", json!({ "policy": own }))
@@ -141,12 +141,12 @@ impl World {
         })
     }
 
-    /// Writes to Vault as root, past the proxy.
+    /// Writes to Vault as root, without the proxy.
     pub(crate) async fn put(&self, path: &str, body: Value) -> Result<Value> {
         self.vault.expect(Method::POST, path, Some(body)).await
     }
 
-    /// Whether Vault knows the token behind `accessor`.
+    /// Whether the token of `accessor` exists.
     pub(crate) async fn knows(&self, accessor: &str) -> Result<bool> {
         let body = json!({ "accessor": accessor });
         let path = "auth/token/lookup-accessor";
@@ -154,7 +154,7 @@ impl World {
         Ok(answer.status == 200)
     }
 
-    /// Ends the token behind `accessor`.
+    /// Revokes the token of `accessor`.
     pub(crate) async fn revoke(&self, accessor: &str) -> Result<()> {
         let body = json!({ "accessor": accessor });
         self.put("auth/token/revoke-accessor", body).await.map(drop)

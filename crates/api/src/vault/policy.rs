@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::schema::{
-    LINE, LITERAL, PATH, VISIBLE, fixed, lists_of_literals, never_null, path_rules, rule,
+    LITERAL, PATH, SINGLE_LINE, VISIBLE, fixed, lists_of_literals, never_null, path_rules, rule,
 };
 use super::{
     Capability, ConflictPolicy, DeletionPolicy, DriftMode, Duration, NamespaceChoice, SyncStatus,
@@ -50,7 +50,7 @@ pub struct PolicySpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 512),
-        regex(pattern = LINE),
+        regex(pattern = SINGLE_LINE),
         extend("x-kubernetes-validations" = [not_ours(), not_vaults()])
     )]
     pub external_name: Option<String>,
@@ -153,7 +153,7 @@ pub struct PolicyRule {
     pub capabilities: Vec<Capability>,
     /// What it is for; not sent to Vault.
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 256), regex(pattern = LINE))]
+    #[schemars(length(max = 256), regex(pattern = SINGLE_LINE))]
     pub description: Option<String>,
     /// Values that every parameter may or may not have, and parameters that must be there.
     #[serde(skip_serializing_if = "Option::is_none")]

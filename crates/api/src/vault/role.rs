@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::policy::not_ours;
-use super::schema::{LINE, VISIBLE, fixed, never_null, rule};
+use super::schema::{SINGLE_LINE, VISIBLE, fixed, never_null, rule};
 use super::{ConflictPolicy, DeletionPolicy, DriftMode, Duration, RoleStatus};
 
 const SAY_WHO: &str = "say who may log in: serviceAccounts, selectedServiceAccounts (cluster \
@@ -63,7 +63,7 @@ pub struct RoleSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(
         length(min = 1, max = 512),
-        regex(pattern = LINE),
+        regex(pattern = SINGLE_LINE),
         extend("x-kubernetes-validations" = [not_ours()])
     )]
     pub external_name: Option<String>,

@@ -9,7 +9,7 @@ pub(super) use crate::schema::{never_null, rule};
 pub(super) const GLOB: &str =
     r"^([^\\\[]|\\.|\[([!^](\\.|[^\\\]])+|(\\.|[^\\\]!^])(\\.|[^\\\]])*)\])*$";
 /// Text on one line.
-pub(super) const LINE: &str = r"^[^\x00-\x1f\x7f]*$";
+pub(super) const SINGLE_LINE: &str = r"^[^\x00-\x1f\x7f]*$";
 /// Text on one line in which Vault's parser finds no interpolation: no `${`.
 pub(super) const LITERAL: &str = r"^([^\x00-\x1f\x7f$]|\$+[^\x00-\x1f\x7f${])*\$*$";
 /// A path of Vault's policy language; what a pattern cannot say of it is in [`path_rules`].

@@ -1,4 +1,4 @@
-//! Consent before something is written.
+//! The user's consent before a verb writes.
 
 use std::io::{BufRead, IsTerminal, Write};
 
@@ -6,11 +6,10 @@ use clap::ArgMatches;
 
 use super::{Failure, flags};
 
-/// Returns once the user has agreed to what was shown on stderr: by `--yes`, or by an answer to
-/// `question`.
+/// Returns once the user has agreed to the plan on stderr: by `--yes`, or by an answer to `question`.
 ///
 /// # Errors
-/// The user declined, or stdin is not a terminal: then only `--yes` is consent.
+/// The user declined, or stdin is not a terminal and `--yes` is missing.
 pub fn confirm(args: &ArgMatches, question: &str) -> Result<(), Failure> {
     if flags::is_set(args, flags::YES) {
         return Ok(());
@@ -61,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_terminal_nobody_is_asked() {
+    fn without_a_terminal_there_is_no_prompt() {
         let mut output = Vec::<u8>::new();
         let error = read_consent("Delete it?", false, &b"y\n"[..], &mut output).unwrap_err();
         assert!(error.to_string().contains("pass --yes"), "{error}");
@@ -69,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn yes_was_given_beforehand() {
+    fn the_flag_yes_is_consent() {
         let command = Command::new("x").arg(flags::yes()).no_binary_name(true);
         let args = command.try_get_matches_from(["--yes"]).unwrap();
         assert!(confirm(&args, "Delete it?").is_ok());

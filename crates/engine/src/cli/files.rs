@@ -1,4 +1,4 @@
-//! Objects of a file, as they would be in the cluster once it is applied.
+//! Objects of a file, as they would be in the cluster after `kubectl apply`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use super::{Failure, Kinds, Selected};
 use crate::{Kind, Malformed, Projection, Stored};
 
-/// Metadata that the API server alone sets.
+/// Metadata that only the API server sets.
 const SET_BY_SERVER: [&str; 5] = [
     "uid",
     "resourceVersion",
@@ -45,7 +45,7 @@ pub(super) fn objects<T: Copy>(
     Ok(selected)
 }
 
-/// The objects of a YAML or JSON text. A list of objects counts as its objects.
+/// The objects of a YAML or JSON text, including those in lists.
 fn documents(text: &str) -> Result<Vec<Value>, Failure> {
     let documents: Vec<Value> = serde_saphyr::from_multiple(text)
         .map_err(|error| format!("neither YAML nor JSON; correct it: {error}"))?;
@@ -57,7 +57,7 @@ fn documents(text: &str) -> Result<Vec<Value>, Failure> {
         } else if document.is_object() {
             objects.push(document);
         } else if !document.is_null() {
-            return Err(format!("document {number} is no object; correct it").into());
+            return Err(format!("document {number} is not an object; correct it").into());
         }
     }
     Ok(objects)
@@ -94,10 +94,10 @@ fn object<T: Copy>(
     Ok(Some((target, Arc::new(object))))
 }
 
-/// The object that a manifest makes: its metadata and spec, and the rest from the `live` object.
+/// The object after its manifest is applied: metadata and spec of the manifest, other fields of `live`.
 ///
 /// # Errors
-/// The live object does not fit.
+/// The live object cannot be parsed.
 pub fn as_applied(
     kind: &Kind,
     key: &ObjectKey,
@@ -175,8 +175,8 @@ mod tests {
     #[case::broken("a: [b".to_owned(), "neither YAML nor JSON; correct it")]
     #[case::empty(String::new(), "holds no ConfigMap.v1, PersistentVolume.v1;")]
     #[case::of_another_group("{apiVersion: apps/v1, kind: ConfigMap}".to_owned(), "give a file that does")]
-    #[case::no_object(format!("{MAP}\n---\n[a, b]"), "document 2 is no object")]
-    #[case::text_only("text".to_owned(), "document 1 is no object")]
+    #[case::no_object(format!("{MAP}\n---\n[a, b]"), "document 2 is not an object")]
+    #[case::text_only("text".to_owned(), "document 1 is not an object")]
     #[case::unknown_kind(MAP.replace("ConfigMap", "ConfigMop"), "the kinds are: ConfigMap (cm)")]
     #[case::without_a_name(MAP.replace("name: x", ""), "a ConfigMap has no metadata.name; add it")]
     #[case::not_its_schema(VOLUME.replace("}}", "}, spec: 5}"), "PersistentVolume x: ")]
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_the_cluster_has_is_kept() {
+    fn fields_that_only_the_cluster_has_stay() {
         let live = json!({
             "metadata": {"name": "x", "namespace": "a", "uid": "u", "generation": 3,
                 "creationTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["f"]},
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_object_has_only_what_its_manifest_says() {
+    fn a_new_object_has_only_fields_of_its_manifest() {
         let manifest = json!({
             "metadata": {"creationTimestamp": null, "uid": "other", "finalizers": ["f"]},
             "spec": {"size": 1},

@@ -1,4 +1,4 @@
-//! The flags of verbs, which mean the same in every feature.
+//! The flags of verbs. They mean the same in every feature.
 
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum, value_parser};
 
@@ -12,20 +12,20 @@ pub const NAMESPACE: &str = "namespace";
 pub const ALL_NAMESPACES: &str = "all-namespaces";
 /// The namespace the operator runs in.
 pub const OPERATOR_NAMESPACE: &str = "operator-namespace";
-/// The cluster's identity, if the operator was given one.
+/// The cluster's identity, if the operator has that flag.
 pub const CLUSTER_ID: &str = "cluster-id";
 /// `-o`: how to print.
 pub const OUTPUT: &str = "output";
 /// `-f`: a file with objects.
 pub const FILENAME: &str = "filename";
-/// The object that `plan`, `diff` and other verbs are about.
+/// The object of `plan`, `diff` and other verbs.
 pub const OBJECT: &str = "object";
-/// `status` goes on and prints changes.
+/// `status` keeps running and prints changes.
 pub const WATCH: &str = "watch";
-/// Consent was given beforehand.
+/// Consent without a prompt.
 pub const YES: &str = "yes";
 
-/// The command of a feature, with the flags that all its verbs share. Add the verbs.
+/// The command of a feature, with the flags of all its verbs. The feature adds the verbs.
 pub fn command(feature: &'static str, about: &'static str) -> Command {
     Command::new(feature)
         .about(about)
@@ -62,12 +62,12 @@ fn shared() -> impl Iterator<Item = Arg> {
 
 /// The verb `status`.
 pub fn status(about: &'static str) -> Command {
-    let watch = switch(WATCH, "Go on, and print each row that changes").short('w');
+    let watch = switch(WATCH, "Keep running, and print each row that changes").short('w');
     Command::new("status").about(about).arg(watch)
 }
 
-/// The verbs `plan` and `diff`. `object` shows how objects are named, `outside` is what they are
-/// compared with.
+/// The verbs `plan` and `diff`. `object` shows the form of an object's name. `outside` is the service
+/// that objects are compared with.
 pub fn plan_and_diff(object: &'static str, outside: &str) -> [Command; 2] {
     let verb = |name: &'static str, about: String| {
         let object = Arg::new(OBJECT)
@@ -111,7 +111,7 @@ pub fn output() -> Arg {
 
 /// `--yes`, for verbs that write.
 pub fn yes() -> Arg {
-    switch(YES, "Do not ask")
+    switch(YES, "Do not ask for confirmation")
 }
 
 /// A flag without a value.
@@ -131,7 +131,7 @@ pub fn is_set(args: &ArgMatches, name: &str) -> bool {
     matches!(args.try_get_one::<bool>(name), Ok(Some(true)))
 }
 
-/// `-o`, if it was given. A format that only the verb itself has prints one name a line.
+/// `-o`, if it was given. A format that only this verb has prints one name per line.
 pub fn format(args: &ArgMatches) -> Option<Format> {
     if let Ok(format) = args.try_get_one::<Format>(OUTPUT) {
         return format.copied();
@@ -140,11 +140,11 @@ pub fn format(args: &ArgMatches) -> Option<Format> {
     Some(Format::from_str(name, false).unwrap_or(Format::Name))
 }
 
-/// What `run` would parse from `own`, the feature's flags there, if these values were given to it.
-/// The operator's namespace is always among them.
+/// The flags of `pontoon run`, parsed from the values `given`. `own` are the flags of the feature. The
+/// operator's namespace is always set.
 ///
 /// # Errors
-/// A value that the flag does not take.
+/// A value is invalid for its flag.
 pub fn as_run<'a>(
     args: &'a ArgMatches,
     own: Vec<Arg>,
@@ -152,12 +152,12 @@ pub fn as_run<'a>(
 ) -> Result<ArgMatches, clap::Error> {
     let namespace = (NAMESPACE, value(args, OPERATOR_NAMESPACE));
     let all = given.into_iter().chain([namespace]);
-    let words = all.filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
+    let arguments = all.filter_map(|(name, value)| Some(format!("--{name}={}", value?)));
     Command::new("run")
         .no_binary_name(true)
         .args(own)
         .arg(Arg::new(NAMESPACE).long(NAMESPACE))
-        .try_get_matches_from(words)
+        .try_get_matches_from(arguments)
 }
 
 #[cfg(test)]
@@ -166,7 +166,7 @@ mod tests {
 
     use super::*;
 
-    fn parsed(words: &[&str]) -> Result<ArgMatches, clap::Error> {
+    fn parsed(arguments: &[&str]) -> Result<ArgMatches, clap::Error> {
         let verbs = plan_and_diff("KIND/NAME", "the sea").map(|verb| verb.arg(output()));
         let zone = Arg::new(OUTPUT).short('o').value_parser(["json", "zone"]);
         let command = command("ships", "Ask about ships")
@@ -174,7 +174,7 @@ mod tests {
             .subcommand(Command::new("chart").arg(zone))
             .subcommands(verbs)
             .no_binary_name(true);
-        let matches = command.try_get_matches_from(words)?;
+        let matches = command.try_get_matches_from(arguments)?;
         let (_, verb) = matches.subcommand().expect("a verb is required");
         Ok(verb.clone())
     }
@@ -196,8 +196,12 @@ mod tests {
     #[case::earlier_name(&["plan", "--file", "x"], FILENAME, Some("x"))]
     #[case::object(&["plan", "ship/x"], OBJECT, Some("ship/x"))]
     #[case::not_of_this_verb(&["status"], FILENAME, None)]
-    fn a_value_is_read(#[case] words: &[&str], #[case] name: &str, #[case] expected: Option<&str>) {
-        assert_eq!(value(&parsed(words).unwrap(), name), expected);
+    fn a_value_is_read(
+        #[case] arguments: &[&str],
+        #[case] name: &str,
+        #[case] expected: Option<&str>,
+    ) {
+        assert_eq!(value(&parsed(arguments).unwrap(), name), expected);
     }
 
     #[rstest]
@@ -206,16 +210,16 @@ mod tests {
     #[case::yes(&["status", "--yes"], YES, true)]
     #[case::not_given(&["status"], YES, false)]
     #[case::not_of_this_verb(&["plan"], WATCH, false)]
-    fn a_switch_is_read(#[case] words: &[&str], #[case] name: &str, #[case] expected: bool) {
-        assert_eq!(is_set(&parsed(words).unwrap(), name), expected);
+    fn a_switch_is_read(#[case] arguments: &[&str], #[case] name: &str, #[case] expected: bool) {
+        assert_eq!(is_set(&parsed(arguments).unwrap(), name), expected);
     }
 
     #[rstest]
     #[case::one_or_all_namespaces(&["status", "-n", "a", "-A"], "cannot be used with")]
     #[case::an_object_or_a_file(&["plan", "ship/x", "-f", "y"], "cannot be used with")]
-    #[case::a_format_there_is_not(&["status", "-o", "xml"], "table, json, yaml, name")]
-    fn wrong_usage_is_refused(#[case] words: &[&str], #[case] hint: &str) {
-        let error = parsed(words).unwrap_err();
+    #[case::an_unknown_format(&["status", "-o", "xml"], "table, json, yaml, name")]
+    fn wrong_usage_is_refused(#[case] arguments: &[&str], #[case] hint: &str) {
+        let error = parsed(arguments).unwrap_err();
         assert_eq!(error.exit_code(), 2);
         assert!(error.to_string().contains(hint), "{error}");
     }
@@ -225,12 +229,12 @@ mod tests {
     #[case::of_all_verbs(&["status", "-o", "yaml"], Some(Format::Yaml))]
     #[case::of_all_verbs_beside_own(&["chart", "-o", "json"], Some(Format::Json))]
     #[case::of_one_verb(&["chart", "-o", "zone"], Some(Format::Name))]
-    fn a_format_is_read(#[case] words: &[&str], #[case] expected: Option<Format>) {
-        assert_eq!(format(&parsed(words).unwrap()), expected);
+    fn a_format_is_read(#[case] arguments: &[&str], #[case] expected: Option<Format>) {
+        assert_eq!(format(&parsed(arguments).unwrap()), expected);
     }
 
     #[test]
-    fn flags_of_the_operator_are_read_as_it_reads_them() {
+    fn flags_of_the_operator_are_parsed_as_by_run() {
         let args = parsed(&["status", "--operator-namespace", "home"]).unwrap();
         let own = || {
             vec![

@@ -1,4 +1,4 @@
-//! The kinds that the verbs of a feature are about, and their objects by name, file or namespace.
+//! The kinds of a feature's verbs, and the selection of objects by name, file or namespace.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use super::{Failure, Scope, files, flags};
 use crate::{Cache, Kind, Malformed, Stored};
 
-/// A kind whose objects verbs can name. `T` is how the feature tells its kinds apart.
+/// A kind of a feature's verbs. `T` identifies the kind within the feature.
 pub struct ObjectKind<T> {
     id: T,
     cache: Cache,
@@ -19,8 +19,8 @@ pub struct ObjectKind<T> {
 }
 
 impl<T: Copy> ObjectKind<T> {
-    /// The kind `K`, whose objects are in `cache`. It can be named by kind, plural or any of
-    /// `short_names`; messages show the first of those.
+    /// The kind `K`, whose objects are in `cache`. Users name it by kind, plural or any of `short_names`.
+    /// Messages show the first short name.
     pub fn of<K: DeserializeOwned>(
         id: T,
         cache: &Cache,
@@ -51,7 +51,7 @@ impl<T: Copy> ObjectKind<T> {
         (self.parse)(object, self.kind())
     }
 
-    fn is_called(&self, name: &str) -> bool {
+    fn has_name(&self, name: &str) -> bool {
         let kind = self.kind();
         let names = [&*kind.kind, &*kind.plural];
         let mut names = names.iter().chain(self.short_names);
@@ -64,9 +64,9 @@ impl<T: Copy> ObjectKind<T> {
     }
 }
 
-/// One object that a verb is about, be it in the cluster or not.
+/// A reference to an object, which may not exist.
 pub struct ObjectRef<T> {
-    /// Its kind, to the feature.
+    /// Its kind within the feature.
     pub id: T,
     /// The cache of its kind.
     pub cache: Cache,
@@ -74,7 +74,7 @@ pub struct ObjectRef<T> {
     pub key: ObjectKey,
 }
 
-/// An object to plan: as it is in the cluster, or as it would be once a file is applied.
+/// An object to plan: as it is in the cluster, or as it would be after a file is applied.
 pub type Selected<T> = (ObjectRef<T>, Arc<Stored>);
 
 impl<T> ObjectRef<T> {
@@ -83,12 +83,12 @@ impl<T> ObjectRef<T> {
         &self.cache.key().kind
     }
 
-    /// `VaultPolicy/team-a/app`, as verbs take it.
+    /// The argument of a verb that names it, such as `VaultPolicy/team-a/app`.
     pub fn argument(&self) -> String {
         format!("{}/{}", self.kind().kind, self.key)
     }
 
-    /// The object in the cluster, if it is there.
+    /// The object in the cluster, if it exists.
     pub fn find(&self) -> Option<Arc<Stored>> {
         self.cache.store().get(&self.key)
     }
@@ -96,7 +96,7 @@ impl<T> ObjectRef<T> {
     /// The object in the cluster.
     ///
     /// # Errors
-    /// It is not there; what to check.
+    /// It does not exist; what to check.
     pub fn object(&self) -> Result<Arc<Stored>, Failure> {
         self.find().ok_or_else(|| self.missing().into())
     }
@@ -118,31 +118,30 @@ impl<T> fmt::Display for ObjectRef<T> {
     }
 }
 
-/// All kinds that the verbs of a feature are about, in the order they are listed.
+/// All kinds of a feature's verbs, in the order in which they are listed.
 pub struct Kinds<T> {
     pub(super) all: Vec<ObjectKind<T>>,
-    /// Kinds of the same API group that have no plan: a file may hold them, too.
+    /// Kinds of the same API group without a plan. A file may contain them, too.
     pub(super) without_plan: &'static [&'static str],
-    /// A name without a kind is one of the first kind.
-    is_first_by_name: bool,
+    /// A name without a kind means an object of the first kind.
+    has_default_kind: bool,
 }
 
 impl<T: Copy> Kinds<T> {
-    /// These kinds, all of one API group. A file may also hold objects of kinds `without_plan`, which
-    /// are skipped.
+    /// These kinds, all of one API group. Objects of the kinds `without_plan` in a file are skipped.
     pub fn new(all: Vec<ObjectKind<T>>, without_plan: &'static [&'static str]) -> Self {
         Self {
             all,
             without_plan,
-            is_first_by_name: false,
+            has_default_kind: false,
         }
     }
 
-    /// The same; a name without a kind is one of the first kind.
+    /// The same kinds, but a name without a kind means an object of the first kind.
     #[must_use]
-    pub fn first_by_name(self) -> Self {
+    pub fn with_default_kind(self) -> Self {
         Self {
-            is_first_by_name: true,
+            has_default_kind: true,
             ..self
         }
     }
@@ -151,7 +150,7 @@ impl<T: Copy> Kinds<T> {
     /// all in `scope`.
     ///
     /// # Errors
-    /// What is wrong with name or file, and what to write instead.
+    /// The name or the file is wrong; what to write instead.
     pub fn select(&self, scope: &Scope, args: &ArgMatches) -> Result<Vec<Selected<T>>, Failure> {
         let file = flags::value(args, flags::FILENAME);
         match (flags::value(args, flags::OBJECT), file) {
@@ -169,15 +168,15 @@ impl<T: Copy> Kinds<T> {
         }
     }
 
-    /// The object that a person names: `kind/name` or `kind/namespace/name`; `namespace` is that of
-    /// one that does not name its own.
+    /// The object of an argument: `kind/name` or `kind/namespace/name`. Without a namespace in the
+    /// argument, `namespace` applies.
     ///
     /// # Errors
-    /// What to write instead.
+    /// The argument names no object; what to write instead.
     pub fn parse(&self, text: &str, namespace: &str) -> Result<ObjectRef<T>, Failure> {
         let parts: Vec<&str> = text.split('/').collect();
         let (kind, own, name) = match parts[..] {
-            [name] if self.is_first_by_name && !name.is_empty() => (&self.all[0], None, name),
+            [name] if self.has_default_kind && !name.is_empty() => (&self.all[0], None, name),
             [kind, name] if !name.is_empty() => (self.kind(kind)?, None, name),
             [kind, own, name] if !own.is_empty() && !name.is_empty() => {
                 (self.kind(kind)?, Some(own), name)
@@ -203,7 +202,7 @@ impl<T: Copy> Kinds<T> {
 
     /// The kind of this name, plural or short name.
     pub(super) fn kind(&self, name: &str) -> Result<&ObjectKind<T>, Failure> {
-        let found = self.all.iter().find(|kind| kind.is_called(name));
+        let found = self.all.iter().find(|kind| kind.has_name(name));
         found.ok_or_else(|| {
             let named = |kind: &ObjectKind<T>| match kind.short_names.first() {
                 Some(short) => format!("{} ({short})", kind.kind().kind),
@@ -284,8 +283,8 @@ pub(super) mod tests {
     }
 
     #[tokio::test]
-    async fn a_bare_name_may_be_one_of_the_first_kind() {
-        let target = kinds().first_by_name().parse("x", "team-a").unwrap();
+    async fn a_name_without_a_kind_may_mean_the_first_kind() {
+        let target = kinds().with_default_kind().parse("x", "team-a").unwrap();
         assert_eq!(target.argument(), "ConfigMap/team-a/x");
     }
 

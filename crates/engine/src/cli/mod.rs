@@ -1,4 +1,4 @@
-//! The command line kit: what the verbs of all features have in common.
+//! What the command line verbs of all features share.
 //!
 //! ```text
 //! arguments ─▶ Session::open ─▶ Kinds::select ─▶ the feature's preview ─▶ PlanTable   ─▶ Answer
@@ -6,9 +6,9 @@
 //! ```
 //! # Promises
 //! - A flag means the same in every feature: `-n -A -o -f --watch --yes`.
-//! - A verb has the rights of its user, and writes nothing before [`Session::allow_writes`].
+//! - A verb has the permissions of its user. It writes nothing before [`Session::allow_writes`].
 //! - Results go to stdout, everything else to stderr.
-//! - Exit 0: it holds; 1: it does not, differences included; 2: wrong usage, or not determined.
+//! - Exit 0: it holds; 1: it does not, or there are differences; 2: wrong usage, or not determined.
 
 mod consent;
 mod files;
@@ -37,9 +37,9 @@ pub type Failure = Box<dyn Error>;
 
 /// The verbs of a feature: `pontoon <feature> <verb>`.
 pub struct Verbs {
-    /// The feature's name with the verbs below it; begin with [`flags::command`]. Each verb gets `-o`
-    /// beside its own flags, unless it has one with formats of its own: those print names.
+    /// The command of the feature with its verbs; begin with [`flags::command`]. Each verb gets `-o`,
+    /// unless it has its own `-o`. Formats that only the verb has print names.
     pub command: Command,
-    /// Runs the verb that `command` has parsed.
+    /// Runs the verb of the parsed arguments.
     pub run: for<'a> fn(&'a ArgMatches) -> LocalBoxFuture<'a, Result<Answer, Failure>>,
 }

@@ -1,4 +1,4 @@
-//! The answer of a verb: printed on stdout in the format that `-o` names, and as an exit code.
+//! The answer of a verb: its output on stdout in the format of `-o`, and its exit code.
 
 use std::io::{ErrorKind, Write};
 
@@ -18,7 +18,7 @@ pub enum Format {
     Json,
     /// YAML documents.
     Yaml,
-    /// One name a line, for pipes.
+    /// One name per line, for pipes.
     Name,
 }
 
@@ -27,13 +27,13 @@ pub enum Format {
 pub struct Answer {
     /// The headings of the cells of each finding.
     pub columns: &'static [&'static str],
-    /// What was found, in the order it is printed.
+    /// What was found, in the order of the output.
     pub findings: Vec<Finding>,
-    /// Whether what was asked holds.
+    /// Whether the question of the verb holds, such as "all are Ready".
     pub outcome: Outcome,
-    /// The findings are manifests: printed as YAML unless `-o` says otherwise.
+    /// The findings are manifests. Without `-o` they are printed as YAML.
     pub is_manifests: bool,
-    /// A last sentence, for stderr.
+    /// A last sentence on stderr.
     pub remark: Option<String>,
 }
 
@@ -42,7 +42,7 @@ pub struct Answer {
 pub struct Finding {
     /// Its name, for `-o name`.
     pub name: String,
-    /// One text a column, for `-o table`.
+    /// One text per column, for `-o table`.
     pub cells: Vec<String>,
     /// All of it, for `-o json` and `-o yaml`.
     pub full: Value,
@@ -62,14 +62,14 @@ impl Finding {
     }
 }
 
-/// Whether what was asked holds. A later variant outweighs an earlier one.
+/// Whether the question of a verb holds. A later variant outweighs an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
     /// It does.
     Holds,
     /// It does not; the findings say why.
     DoesNot,
-    /// That could not be determined for all; the findings say why.
+    /// It could not be determined for each object; the findings say why.
     Unknown,
 }
 
@@ -79,7 +79,7 @@ impl Outcome {
         if holds { Self::Holds } else { Self::DoesNot }
     }
 
-    /// The outcome of all together: unknown if one is, else it must hold for each.
+    /// The outcome of all together: `Unknown` if one is, otherwise `Holds` if each holds.
     pub fn of_all(all: impl IntoIterator<Item = Self>) -> Self {
         all.into_iter().max().unwrap_or(Self::Holds)
     }
@@ -118,7 +118,7 @@ impl Answer {
         }
     }
 
-    /// The same with a last sentence for people, or without.
+    /// The same answer with this remark, or without one.
     #[must_use]
     pub fn with_remark(self, remark: impl Into<Option<String>>) -> Self {
         Self {
@@ -127,10 +127,10 @@ impl Answer {
         }
     }
 
-    /// Prints the findings as `-o` among the arguments of the verb says, and the remark on stderr.
+    /// Prints the findings in the format of `-o`, and the remark on stderr.
     ///
     /// # Errors
-    /// stdout cannot be written. A reader that has gone, such as `head`, is no error.
+    /// stdout cannot be written. A closed pipe, as after `head`, is no error.
     pub fn print(&self, args: &ArgMatches) -> Result<(), Failure> {
         let default = if self.is_manifests {
             Format::Yaml
@@ -146,7 +146,7 @@ impl Answer {
     }
 }
 
-/// Writes `text` to stdout; whether somebody still reads it.
+/// Writes `text` to stdout. Returns false if the reader has closed the pipe.
 pub(super) fn print_text(text: &str) -> Result<bool, Failure> {
     let text = text.trim_end_matches('\n');
     if text.is_empty() {
@@ -183,7 +183,7 @@ fn table(columns: &[&str], findings: &[Finding]) -> String {
     table.trim_fmt()
 }
 
-/// One YAML document, with the line that separates it from the one before.
+/// One YAML document, after a separator line.
 pub(super) fn yaml(value: &Value) -> Result<String, Failure> {
     let text = serde_saphyr::to_string(value)
         .map_err(|error| format!("the result cannot be printed: {error}"))?;
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cells_of_a_table_stand_below_their_headings() {
+    fn the_cells_of_a_table_are_below_their_headings() {
         let text = text(&["name", "state"], &findings(), Format::Table).unwrap();
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 3, "{text}");

@@ -5,16 +5,16 @@ use serde::Serialize;
 
 use super::{Answer, Finding, ObjectRef, Outcome, Session, counted};
 
-/// One row of a plan: a step, or that there is none. It serialises to its full form, to which kind,
-/// namespace and name of the object are added.
+/// One row of a plan: a step, or a note that there is none. `-o json` prints the serialised row with
+/// kind, namespace and name of the object.
 pub trait PlanRow: Serialize {
     /// The headings of `plan`; the first two are `kind` and `name`.
     const PLAN_COLUMNS: &'static [&'static str];
     /// The headings of `diff`; the first two are `kind` and `name`.
     const DIFF_COLUMNS: &'static [&'static str];
 
-    /// `Holds`: nothing has to be changed. `DoesNot`: the step makes up for a difference. `Unknown`:
-    /// that could not be determined.
+    /// `Holds`: no change is needed. `DoesNot`: the step removes a difference. `Unknown`: it could not
+    /// be determined.
     fn outcome(&self) -> Outcome;
 
     /// The cells of `plan`, after kind and name.
@@ -29,26 +29,26 @@ pub struct PlanTable<R> {
     rows: Vec<(String, ObjectKey, R)>,
     objects: usize,
     feature: String,
-    /// The remark where no object was selected.
-    nothing: String,
+    /// The remark if no object was selected.
+    empty_remark: String,
 }
 
 impl<R: PlanRow> PlanTable<R> {
     /// A plan without objects.
     pub fn new(session: &Session) -> Self {
-        Self::of(&session.deck.feature, session.scope.nothing("object"))
+        Self::of(&session.deck.feature, session.scope.empty_remark("object"))
     }
 
-    fn of(feature: &str, nothing: String) -> Self {
+    fn of(feature: &str, empty_remark: String) -> Self {
         Self {
             rows: Vec::new(),
             objects: 0,
             feature: feature.to_owned(),
-            nothing,
+            empty_remark,
         }
     }
 
-    /// Adds what the feature's preview of an object found.
+    /// Adds the rows of the feature's preview of an object.
     pub fn add<T>(&mut self, target: &ObjectRef<T>, rows: impl IntoIterator<Item = R>) {
         self.add_rows(&target.kind().kind, &target.key, rows);
     }
@@ -70,13 +70,13 @@ impl<R: PlanRow> PlanTable<R> {
         Answer::table(R::PLAN_COLUMNS, findings, self.outcome()).with_remark(remark)
     }
 
-    /// The answer of `diff`: only rows with a difference, or where that could not be determined. Exit
-    /// 1 if there is a difference.
+    /// The answer of `diff`: only rows whose outcome is `DoesNot` or `Unknown`. Exit 1 if there is a
+    /// difference.
     pub fn diff(self) -> Answer {
         let differs = |row: &&(String, ObjectKey, R)| row.2.outcome() == Outcome::DoesNot;
         let differing = self.rows.iter().filter(differs);
         let mut differing: Vec<_> = differing.map(|(kind, key, _)| (kind, key)).collect();
-        differing.dedup(); // the rows of an object are neighbours
+        differing.dedup(); // the rows of an object are adjacent
         let (differing, objects) = (differing.len(), counted(self.objects, "object"));
         let remark = self.remark(format!(
             "{differing} of {objects} differ; nothing was written."
@@ -98,7 +98,7 @@ impl<R: PlanRow> PlanTable<R> {
 
     fn remark(&self, result: String) -> String {
         match (self.objects, self.count(Outcome::Unknown)) {
-            (0, _) => self.nothing.clone(),
+            (0, _) => self.empty_remark.clone(),
             (_, 0) => result,
             (_, unknown) => format!(
                 "{result} {} could not be planned; pontoon doctor --feature {} checks what can be \
@@ -151,7 +151,7 @@ mod tests {
         Row { step, outcome }
     }
 
-    /// A plan for `a`, `b`, … with these rows.
+    /// A plan for the objects `a`, `b`, … with these rows.
     fn plan(objects: Vec<Vec<Row>>) -> PlanTable<Row> {
         let mut plan = PlanTable::of("ships", "There is no object.".to_owned());
         for (rows, name) in objects.into_iter().zip(["a", "b", "c"]) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn without_objects_the_remark_says_so() {
+    fn without_objects_there_is_another_remark() {
         let answer = plan(Vec::new()).plan();
         assert_eq!(answer.outcome, Outcome::Holds);
         assert_eq!(answer.remark.as_deref(), Some("There is no object."));

@@ -12,14 +12,14 @@ use crate::{Cache, Clients, Deck, Health, Metrics, Tasks};
 
 /// Calls to the Kubernetes API at once.
 const API_CALLS: usize = 16;
-/// All objects have been read by then, unless something prevents it.
+/// A watch that has no answer after this time counts as broken.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
-/// A watch that is broken for this long will not recover by itself.
+/// A broken watch is reported after this time: it will not recover by itself.
 const BROKEN_AFTER: Duration = Duration::from_secs(2);
 /// How often the caches are checked.
 const POLL: Duration = Duration::from_millis(20);
 
-/// What a verb runs on: the cluster of the kubeconfig, with the rights of its user.
+/// What a verb runs on: the cluster of the kubeconfig, with the permissions of its user.
 ///
 /// Its deck never leads, so nothing can be written before [`allow_writes`](Self::allow_writes).
 pub struct Session {
@@ -34,49 +34,49 @@ pub struct Session {
 /// The namespaces that a verb covers: `-n`, `-A`, else that of the kubeconfig.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// The namespace of objects that do not name theirs.
+    /// The namespace of objects whose argument has none.
     pub namespace: String,
-    /// Objects of all namespaces are meant, and those in none.
-    pub is_everywhere: bool,
+    /// The verb covers all namespaces, and objects without a namespace.
+    pub covers_all: bool,
 }
 
 impl Scope {
-    /// What `args` ask for; `default` is the namespace of the kubeconfig.
+    /// The scope of these arguments; `default` is the namespace of the kubeconfig.
     pub fn of(args: &ArgMatches, default: &str) -> Self {
         let given = flags::value(args, flags::NAMESPACE);
         Self {
             namespace: given.unwrap_or(default).to_owned(),
-            is_everywhere: flags::is_set(args, flags::ALL_NAMESPACES),
+            covers_all: flags::is_set(args, flags::ALL_NAMESPACES),
         }
     }
 
-    /// The one namespace that is covered; none if all are.
+    /// The namespace that is covered; none if all are.
     pub fn only(&self) -> Option<&str> {
-        (!self.is_everywhere).then_some(&*self.namespace)
+        (!self.covers_all).then_some(&*self.namespace)
     }
 
     /// Whether an object is covered.
     pub fn includes(&self, key: &ObjectKey) -> bool {
-        self.is_everywhere || key.namespace.as_deref() == Some(&*self.namespace)
+        self.covers_all || key.namespace.as_deref() == Some(&*self.namespace)
     }
 
-    /// The remark where nothing is covered; `what` would be: `object`.
-    pub fn nothing(&self, what: &str) -> String {
+    /// The remark if no object is covered. `noun` is such as `object`.
+    pub fn empty_remark(&self, noun: &str) -> String {
         match self.only() {
-            None => format!("There is no {what}."),
+            None => format!("There is no {noun}."),
             Some(namespace) => format!(
-                "There is no {what} in namespace {namespace}; -n names another, -A shows all."
+                "There is no {noun} in namespace {namespace}; -n names another, -A shows all."
             ),
         }
     }
 }
 
 impl Session {
-    /// Opens the kubeconfig's cluster for a verb of `feature` with these arguments. No object is read
-    /// yet: see [`settle`](Self::settle).
+    /// Opens the cluster of the kubeconfig for a verb of `feature` with these arguments. Objects are
+    /// read later, by [`settle`](Self::settle).
     ///
     /// # Errors
-    /// What is wrong with kubeconfig, cluster or rights, and what to do.
+    /// The kubeconfig, the cluster or a permission is wrong; what to do.
     pub async fn open(feature: &str, args: &ArgMatches) -> Result<Self, Failure> {
         let config = kube::Config::infer().await.map_err(|error| {
             format!("no cluster is configured: {error}; set KUBECONFIG and run again")
@@ -108,10 +108,10 @@ impl Session {
         })
     }
 
-    /// Waits until `caches` hold all objects. The first is of the feature's main kind.
+    /// Waits until `caches` have all objects. The first cache is that of the feature's main kind.
     ///
     /// # Errors
-    /// Why they cannot be read, and which rights are needed.
+    /// The objects cannot be read; which permissions are needed.
     pub async fn settle(&self, caches: &[&Cache]) -> Result<(), Failure> {
         let Some(main) = caches.first() else {
             return Ok(());
@@ -134,7 +134,7 @@ impl Session {
         if main.health() == Health::Absent {
             let feature = &self.deck.feature;
             return Err(format!(
-                "the cluster does not know the kinds of the {feature} feature; run: \
+                "the cluster does not have the CRDs of the {feature} feature; run: \
                  pontoon crds --feature {feature} | kubectl apply --server-side -f -"
             )
             .into());
@@ -159,12 +159,12 @@ impl Session {
         broken.next()
     }
 
-    /// A client for direct calls to the API server. Its calls are not guarded: read with it.
+    /// A client for direct reads from the API server. Do not write with it: its calls are not guarded.
     pub fn client(&self) -> Client {
         self.clients.unguarded(&self.deck.feature)
     }
 
-    /// From now on writes are sent. Call it after [`confirm`](super::confirm).
+    /// Allows writes. Call it after [`confirm`](super::confirm).
     pub fn allow_writes(&self) {
         for guard in &self.deck.guards {
             guard.allow_until(Duration::MAX);
@@ -177,7 +177,7 @@ impl Session {
     }
 }
 
-/// The cluster's identity, as the operator writes it in markers by default.
+/// The identity of the cluster that the operator writes into markers by default.
 async fn cluster_uid(client: Client) -> Result<ClusterId, Failure> {
     let api = Api::<Namespace>::all(client);
     let namespace = api.get_metadata("kube-system").await.map_err(|error| {
@@ -196,12 +196,12 @@ mod tests {
 
     use super::*;
 
-    fn scope(words: &[&str]) -> Scope {
+    fn scope(arguments: &[&str]) -> Scope {
         let verb = Command::new("status");
         let command = flags::command("ships", "").subcommand(verb);
         let matches = command
             .no_binary_name(true)
-            .try_get_matches_from([words, &["status"]].concat())
+            .try_get_matches_from([arguments, &["status"]].concat())
             .unwrap();
         Scope::of(matches.subcommand().unwrap().1, "kubeconfig")
     }
@@ -210,8 +210,8 @@ mod tests {
     #[case::default(&[], Some("kubeconfig"))]
     #[case::named(&["-n", "a"], Some("a"))]
     #[case::all(&["-A"], None)]
-    fn verbs_cover_one_namespace_or_all(#[case] words: &[&str], #[case] only: Option<&str>) {
-        assert_eq!(scope(words).only(), only);
+    fn verbs_cover_one_namespace_or_all(#[case] arguments: &[&str], #[case] only: Option<&str>) {
+        assert_eq!(scope(arguments).only(), only);
     }
 
     #[rstest]
@@ -221,17 +221,17 @@ mod tests {
     #[case::any_with_all(&["-A"], ObjectKey::namespaced("b", "x"), true)]
     #[case::in_none_with_all(&["-A"], ObjectKey::cluster("x"), true)]
     fn an_object_is_covered(
-        #[case] words: &[&str],
+        #[case] arguments: &[&str],
         #[case] key: ObjectKey,
         #[case] expected: bool,
     ) {
-        assert_eq!(scope(words).includes(&key), expected);
+        assert_eq!(scope(arguments).includes(&key), expected);
     }
 
     #[test]
-    fn where_nothing_is_covered_the_remark_names_the_namespace() {
-        let remark = scope(&["-n", "a"]).nothing("Ship");
+    fn the_remark_about_no_objects_names_the_namespace() {
+        let remark = scope(&["-n", "a"]).empty_remark("Ship");
         assert!(remark.contains("no Ship in namespace a"), "{remark}");
-        assert_eq!(scope(&["-A"]).nothing("Ship"), "There is no Ship.");
+        assert_eq!(scope(&["-A"]).empty_remark("Ship"), "There is no Ship.");
     }
 }

@@ -1,4 +1,4 @@
-//! `status [--watch]`: one row an object, from what the operator last wrote to its status.
+//! `status [--watch]`: one row per object, from the status that the operator last wrote.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,13 +19,13 @@ use crate::{Cache, Followed, Health, Stored};
 const READY: &str = "Ready";
 /// How often `--watch` checks that the cluster still answers.
 const HEALTH_POLL: Duration = Duration::from_millis(500);
-/// The least width of a column of `--watch`: later rows may need it.
+/// The minimum width of a column of `--watch`: later rows may need it.
 const WATCH_WIDTH: usize = 18;
 
-/// What the Ready condition of an object says.
+/// The Ready condition of an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadyCondition {
-    /// It is True, and about the spec as it is now.
+    /// It is True, for the current generation of the spec.
     pub is_ready: bool,
     /// Its reason.
     pub reason: String,
@@ -40,7 +40,7 @@ impl ReadyCondition {
             return Self {
                 is_ready: false,
                 reason: "NotLookedAt".to_owned(),
-                message: "the operator has not looked at it yet; is it running?".to_owned(),
+                message: "the operator has not reconciled it yet; check that it runs".to_owned(),
             };
         };
         let observed = ready.observed_generation;
@@ -51,7 +51,7 @@ impl ReadyCondition {
         }
     }
 
-    /// Reads the conditions of an object of any kind. One that cannot be read has none.
+    /// Reads the conditions of an object of any kind. Conditions that cannot be parsed count as none.
     pub fn of(object: &Stored) -> Self {
         let parsed = serde_json::from_str::<Conditioned>(object.json());
         let Conditioned { metadata, status } = parsed.unwrap_or_default();
@@ -59,7 +59,7 @@ impl ReadyCondition {
     }
 }
 
-/// As much of an object as tells whether it is ready.
+/// The fields of an object that show whether it is ready.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Conditioned {
@@ -76,7 +76,7 @@ struct StatusConditions {
 /// One row of `status`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusRow {
-    /// Whether it is as declared: `status` exits 1 if one row is not.
+    /// Whether it is ready. `status` exits 1 if one row is not.
     pub is_ready: bool,
     /// Cells and full form.
     pub finding: Finding,
@@ -108,19 +108,19 @@ pub struct StatusTable<'a> {
     pub columns: &'static [&'static str],
     /// How many of the first columns name the object.
     pub name_columns: usize,
-    /// What a row is about: `tenant`.
+    /// The noun for the object of a row, such as `tenant`.
     pub noun: &'static str,
-    /// The remark where there is no row.
-    pub nothing: String,
-    /// The rows as they are now, in order.
+    /// The remark if there is no row.
+    pub empty_remark: String,
+    /// Computes the current rows, in order.
     pub rows: Box<dyn Fn() -> Vec<StatusRow> + 'a>,
     /// The objects that rows depend on.
     pub caches: Vec<&'a Cache>,
 }
 
 impl StatusTable<'_> {
-    /// Answers `status`; with `--watch` it prints every row, and again when it changes, until nobody
-    /// reads any more.
+    /// Answers `status`. With `--watch` it prints every row, and again each row that changes, until the
+    /// reader closes stdout.
     ///
     /// # Errors
     /// stdout cannot be written.
@@ -131,7 +131,7 @@ impl StatusTable<'_> {
             return Ok(Answer::manifests(self.columns, Vec::new())); // nothing more to print
         }
         let rows = (self.rows)();
-        Ok(listed(self.columns, rows, self.noun, self.nothing))
+        Ok(listed(self.columns, rows, self.noun, self.empty_remark))
     }
 
     async fn watch(&self, session: &Session, format: Format) -> Result<(), Failure> {
@@ -144,15 +144,15 @@ impl StatusTable<'_> {
         }
         let (mut printed, mut interruption) = (Printed::default(), None);
         loop {
-            for finding in printed.news((self.rows)(), self.name_columns) {
+            for finding in printed.changes((self.rows)(), self.name_columns) {
                 if !print_text(&text(&finding, format)?)? {
                     return Ok(());
                 }
             }
             while !has_changed(&mut followed).await {
-                let now = self.caches.iter().find_map(|cache| interrupted(cache));
+                let now = self.caches.iter().find_map(|cache| outage(cache));
                 if let Some(why) = now.as_ref().filter(|_| now != interruption) {
-                    eprintln!("The cluster cannot be watched for now: {why}; it is tried again.");
+                    eprintln!("The cluster cannot be watched now: {why}; retrying.");
                 }
                 interruption = now;
             }
@@ -164,18 +164,18 @@ fn listed(
     columns: &'static [&'static str],
     rows: Vec<StatusRow>,
     noun: &str,
-    nothing: String,
+    empty_remark: String,
 ) -> Answer {
     let (ready, all) = (rows.iter().filter(|row| row.is_ready).count(), rows.len());
     let remark = match all {
-        0 => nothing,
+        0 => empty_remark,
         all => format!("{ready} of {} are Ready.", counted(all, noun)),
     };
     let findings = rows.into_iter().map(|row| row.finding).collect();
     Answer::table(columns, findings, Outcome::of(ready == all)).with_remark(remark)
 }
 
-/// Waits for a change of what is followed, for a while. Changes that are there already count as one.
+/// Waits up to [`HEALTH_POLL`] for a change. Several pending changes count as one.
 async fn has_changed(followed: &mut [Followed]) -> bool {
     let first = select_all(followed.iter_mut().map(|one| Box::pin(one.next())));
     let mut has_changed = tokio::time::timeout(HEALTH_POLL, first).await.is_ok();
@@ -187,8 +187,8 @@ async fn has_changed(followed: &mut [Followed]) -> bool {
     has_changed
 }
 
-/// Why a cache is not up to date, for now.
-fn interrupted(cache: &Cache) -> Option<String> {
+/// Why a cache is not up to date now.
+fn outage(cache: &Cache) -> Option<String> {
     match cache.health() {
         Health::Broken(why) => Some(why),
         Health::Unserved => Some("the API server answers 404".to_owned()),
@@ -201,8 +201,8 @@ fn interrupted(cache: &Cache) -> Option<String> {
 struct Printed(BTreeMap<String, Finding>);
 
 impl Printed {
-    /// What is to be printed now: rows that are new or differ, then those that are gone.
-    fn news(&mut self, rows: Vec<StatusRow>, name_columns: usize) -> Vec<Finding> {
+    /// The findings to print: rows that are new or differ, then rows whose object is gone.
+    fn changes(&mut self, rows: Vec<StatusRow>, name_columns: usize) -> Vec<Finding> {
         let rows = rows.into_iter().map(|row| row.finding);
         let rows: Vec<_> = rows
             .map(|finding| (finding.name.clone(), finding))
@@ -211,16 +211,16 @@ impl Printed {
         let before = std::mem::replace(&mut self.0, now);
         let rows = rows.into_iter();
         let changed = rows.filter(|(name, finding)| before.get(name) != Some(finding));
-        let mut news: Vec<_> = changed.map(|(_, finding)| finding).collect();
-        let lost = before
+        let mut changes: Vec<_> = changed.map(|(_, finding)| finding).collect();
+        let missing = before
             .into_iter()
             .filter(|(name, _)| !self.0.contains_key(name));
-        news.extend(lost.map(|(_, finding)| gone(finding, name_columns)));
-        news
+        changes.extend(missing.map(|(_, finding)| gone(finding, name_columns)));
+        changes
     }
 }
 
-/// The finding about an object that is no longer there; `last` is the one before.
+/// The finding about an object that is gone; `last` is its last finding.
 fn gone(last: Finding, name_columns: usize) -> Finding {
     let Finding {
         name,
@@ -296,7 +296,7 @@ mod tests {
     #[rstest]
     #[case::no_conditions(json!({}))]
     #[case::malformed(json!({"conditions": 5}))]
-    fn an_object_that_was_never_reconciled_says_so(#[case] status: Value) {
+    fn an_object_that_was_never_reconciled_is_not_ready(#[case] status: Value) {
         let row = of("a", status);
         assert!(!row.is_ready);
         assert_eq!(row.finding.full["reason"], "NotLookedAt");
@@ -318,22 +318,22 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_printed_again_when_it_changes_or_goes() {
+    fn a_row_is_printed_again_when_it_changes_or_is_gone() {
         let (a, b) = (status("a", "False", None), status("b", "True", None));
         let mut printed = Printed::default();
-        let mut news = |rows: &[&StatusRow]| {
+        let mut changes = |rows: &[&StatusRow]| {
             let rows = rows.iter().map(|row| (*row).clone()).collect();
-            printed.news(rows, 2)
+            printed.changes(rows, 2)
         };
-        assert_eq!(news(&[&a, &b]), [a.finding.clone(), b.finding.clone()]);
-        assert_eq!(news(&[&a, &b]), []);
+        assert_eq!(changes(&[&a, &b]), [a.finding.clone(), b.finding.clone()]);
+        assert_eq!(changes(&[&a, &b]), []);
         let ready = status("a", "True", None);
-        assert_eq!(news(&[&ready, &b]), std::slice::from_ref(&ready.finding));
-        let gone = news(&[&b]);
+        assert_eq!(changes(&[&ready, &b]), std::slice::from_ref(&ready.finding));
+        let gone = changes(&[&b]);
         assert_eq!(gone[0].cells, ["Ship", "web/a", "(gone)"]);
         assert_eq!(gone[0].full["gone"], true);
         assert_eq!(gone[0].full["ready"], false);
-        assert_eq!(news(&[&b]), []);
+        assert_eq!(changes(&[&b]), []);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! Which objects a change of a followed one concerns. Pure but for its memory of what it saw last.
+//! Which objects a change of a followed object affects. Pure, except for the memory of earlier changes.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -12,14 +12,14 @@ use crate::stored::Stored;
 type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
 type Filter = Arc<dyn Fn(&Stored) -> u64 + Send + Sync>;
 
-/// What a controller follows besides its own objects.
+/// Objects that a controller follows besides its own.
 #[derive(Clone)]
 pub(crate) struct Following {
     pub(super) key: WatchKey,
     map: Map,
-    /// A hash of what matters of a followed object; without it every version counts.
+    /// A hash of the relevant fields of a followed object. Without it, every version counts.
     filter: Option<Filter>,
-    /// Whether the objects that it named before are concerned, too.
+    /// Whether a change also affects the objects that the followed object named before.
     has_references: bool,
 }
 
@@ -38,11 +38,11 @@ impl Following {
 
     pub(super) fn when_changed<T: Hash>(
         self,
-        matters: impl Fn(&Stored) -> T + Send + Sync + 'static,
+        relevant: impl Fn(&Stored) -> T + Send + Sync + 'static,
     ) -> Self {
         let filter = move |object: &Stored| {
             let mut hasher = DefaultHasher::new();
-            matters(object).hash(&mut hasher);
+            relevant(object).hash(&mut hasher);
             hasher.finish()
         };
         Self {
@@ -51,7 +51,7 @@ impl Following {
         }
     }
 
-    /// Whether what it concerns depends on what was seen before.
+    /// Whether the result of a change depends on earlier changes.
     pub(super) fn has_memory(&self) -> bool {
         self.filter.is_some() || self.has_references
     }
@@ -64,7 +64,7 @@ impl Following {
     }
 }
 
-/// What one follower saw last of each followed object.
+/// What a controller last saw of each followed object.
 #[derive(Default)]
 pub(super) struct LastSeen {
     hashes: HashMap<ObjectKey, u64>,
@@ -72,7 +72,7 @@ pub(super) struct LastSeen {
 }
 
 impl LastSeen {
-    /// Whom an applied object concerns.
+    /// The objects that an applied object affects.
     pub(super) fn applied(&mut self, object: &Stored, following: &Following) -> Vec<ObjectKey> {
         if let Some(filter) = &following.filter {
             let hash = filter(object);
@@ -85,23 +85,24 @@ impl LastSeen {
             return named;
         }
         let before = self.references.insert(object.key().clone(), named.clone());
-        both(named, before.unwrap_or_default())
+        merged(named, before.unwrap_or_default())
     }
 
-    /// Whom a deleted object concerns.
+    /// The objects that a deleted object affects.
     pub(super) fn deleted(&mut self, object: &Stored, following: &Following) -> Vec<ObjectKey> {
         self.hashes.remove(object.key());
         let before = self.references.remove(object.key());
-        both((following.map)(object), before.unwrap_or_default())
+        merged((following.map)(object), before.unwrap_or_default())
     }
 
-    /// Changes were missed: the next one of each object counts. What it named before is still woken.
+    /// Forgets the hashes after changes were missed: the next change of each object counts. References
+    /// stay.
     pub(super) fn clear(&mut self) {
         self.hashes.clear();
     }
 }
 
-fn both(mut keys: Vec<ObjectKey>, before: Vec<ObjectKey>) -> Vec<ObjectKey> {
+fn merged(mut keys: Vec<ObjectKey>, before: Vec<ObjectKey>) -> Vec<ObjectKey> {
     keys.extend(before);
     keys.sort();
     keys.dedup();
@@ -116,7 +117,7 @@ mod tests {
     use super::*;
     use crate::{Kind, Projection};
 
-    /// A map `n` with this data.
+    /// The ConfigMap `n` with this data.
     fn object(data: &Value) -> Stored {
         let text = json!({"metadata": {"name": "n", "namespace": "a"}, "data": data}).to_string();
         Stored::read(&Kind::of::<ConfigMap>(), &text, &Projection::Full).unwrap()
@@ -127,7 +128,7 @@ mod tests {
         value["data"][name].as_str().map(str::to_owned)
     }
 
-    /// Concerns the object that the field `refers` names.
+    /// Affects the object that the field `refers` names.
     fn following() -> Following {
         Following::new(WatchKey::all(Kind::of::<ConfigMap>()), |object| {
             let refers = field(object, "refers");
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_matters_of_an_object_counts() {
+    fn only_relevant_fields_count() {
         let following = following().when_changed(|object| field(object, "size"));
         let mut seen = LastSeen::default();
         let small = object(&json!({"refers": "x", "size": "1", "other": "a"}));
@@ -156,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn both_ends_of_a_reference_are_concerned() {
+    fn a_changed_reference_affects_both_objects() {
         let following = following().with_references();
         let mut seen = LastSeen::default();
         let to = |name: &str| object(&json!({"refers": name}));

@@ -1,11 +1,11 @@
-//! Runs passes for the objects of one kind: as many at once as allowed, never two for one object.
+//! Runs passes for the objects of one kind: several at once, but never two for one object.
 
 mod followed;
+mod handled;
+mod record_outcome;
 mod spec;
-mod telling;
 
 use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,39 +25,42 @@ use crate::events::Events;
 use crate::hub::{Cache, Change, Followed, Hub, WatchKey};
 use crate::metrics::{Metrics, OfController};
 use crate::pass::{PASS_SPAN, Pass};
-use crate::queue::{Cause, Next, Queue, Taken};
+use crate::queue::{Cause, Next, PassRequest, Queue};
 use crate::slot::{Slot, Slots};
 use crate::stored::Stored;
 use crate::tasks::panic_message;
 use crate::{Classified, Tasks};
 use followed::{Following, LastSeen};
+use handled::Handled;
 pub(crate) use spec::{Failure, Passes};
 
-/// Passes wait this long at most for what they follow to be read, looking this often.
-const SETTLE: Duration = Duration::from_secs(30);
-const LOOK: Duration = Duration::from_millis(20);
-/// How often gauges are brought up to date.
-const COUNT: Duration = Duration::from_secs(1);
-/// Share by which resyncs are spread around their period.
-const SPREAD: f64 = 0.1;
-/// No pass asks to be repeated sooner than this; what must run at once is `Again`.
+/// Passes wait this long at most until the followed objects have been read.
+const SETTLE_TIMEOUT: Duration = Duration::from_secs(30);
+/// How often a controller checks whether the caches have been read.
+const SETTLE_POLL: Duration = Duration::from_millis(20);
+/// How often a controller updates its gauges.
+const GAUGE_INTERVAL: Duration = Duration::from_secs(1);
+/// Resyncs are spread around their period by this share.
+const RESYNC_SPREAD: f64 = 0.1;
+/// The shortest recheck. A pass that must be repeated at once ends with `Again`.
 const SHORTEST_RECHECK: Duration = Duration::from_secs(1);
-/// The first passes of this many objects are due at once, those of the others this far apart, and
-/// all within the window: 2,000 a second is more than an API server takes from us.
+/// The first passes of this many objects are due at once.
 const FIRST_AT_ONCE: u32 = 100;
-const FIRST_STEP: Duration = Duration::from_micros(500);
+/// Further first passes are this far apart: 2,000 a second is more than an API server accepts from us.
+const FIRST_GAP: Duration = Duration::from_micros(500);
+/// All first passes are due within this time.
 const FIRST_WINDOW: Duration = Duration::from_secs(30);
 
-/// What the engine lends a controller.
+/// What a controller needs from the engine.
 #[derive(Clone)]
-pub(crate) struct Surroundings {
+pub(crate) struct ControllerContext {
     pub(crate) feature: String,
     pub(crate) client: Client,
     pub(crate) hub: Hub,
     pub(crate) clock: SharedClock,
     pub(crate) metrics: Metrics,
     pub(crate) events: Events,
-    /// Passes at once for a controller that does not say.
+    /// The number of concurrent passes, for a controller that sets none.
     pub(crate) concurrency: usize,
     /// True while this process may act for the feature.
     pub(crate) leading: watch::Receiver<bool>,
@@ -65,76 +68,45 @@ pub(crate) struct Surroundings {
 
 struct State {
     queue: Queue,
-    settled: HashMap<ObjectKey, Settled>,
-    /// The value of reconcile-now that was served and is to be removed.
+    last_passes: HashMap<ObjectKey, LastPass>,
+    /// The value of reconcile-now that a pass has served and the next pass removes.
     served: HashMap<ObjectKey, String>,
     echoes: Echoes,
     synced: bool,
-    /// Passes have begun, and go on. Until then nothing is queued.
-    begun: bool,
-    /// Something that objects follow changed, or woke one, while no passes ran.
+    /// True while passes run. Otherwise nothing is queued.
+    is_active: bool,
+    /// While no passes ran, a followed object changed or a task woke an object.
     missed_changes: bool,
-    /// Objects whose first pass was planned since passes began.
+    /// The number of first passes that were planned since passes began.
     first_passes: u32,
 }
 
-/// What an object's last pass has dealt with.
-struct Settled {
+/// What the last pass over an object handled.
+struct LastPass {
     uid: Box<str>,
-    /// The wish; none if others changed the object during the pass.
-    wish: Option<u64>,
+    /// [`Stored::user_fields_hash`]; none if others changed the object during the pass.
+    user_fields_hash: Option<u64>,
     version: Handled,
-    /// Since when every pass found it blocked.
+    /// Every pass since then found the object blocked.
     blocked_since: Option<Duration>,
 }
 
-impl Settled {
-    fn is_same_wish(&self, object: &Stored) -> bool {
-        self.wish == Some(object.wish())
+impl LastPass {
+    fn has_same_user_fields(&self, object: &Stored) -> bool {
+        self.user_fields_hash == Some(object.user_fields_hash())
     }
 
     fn is_current(&self, object: &Stored) -> bool {
-        self.is_same_wish(object) && !self.version.is_older_than(object)
-    }
-}
-
-/// The version of an object that a pass has dealt with: its number, or a marked hash of its text if
-/// it is no number. One word, for there is one of these an object.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Handled(u64);
-
-impl Handled {
-    /// Marks a hash. etcd never counts as far as this.
-    const HASH: u64 = 1 << 63;
-
-    fn of(object: &Stored) -> Self {
-        match object.version() {
-            0 => {
-                let mut hash = DefaultHasher::new();
-                object.resource_version().hash(&mut hash);
-                Self(hash.finish() | Self::HASH)
-            }
-            number => Self(number),
-        }
-    }
-
-    /// Whether `object` is news. Texts have no order, so any other text is.
-    fn is_older_than(self, object: &Stored) -> bool {
-        let version = Self::of(object);
-        if (self.0 | version.0) & Self::HASH == 0 {
-            self.0 < version.0
-        } else {
-            self != version
-        }
+        self.has_same_user_fields(object) && !self.version.is_older_than(object)
     }
 }
 
 /// A running controller.
 pub(crate) struct Controller {
     spec: ControllerSpec,
-    around: Surroundings,
+    context: ControllerContext,
     label: OfController,
-    /// Outcomes that have been counted.
+    /// The outcomes that have a metric series.
     outcomes: Mutex<BTreeSet<&'static str>>,
     cache: Cache,
     followed: Vec<Cache>,
@@ -145,36 +117,36 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Starts following and, whenever the feature leads, runs passes; until `tasks` are stopped.
-    /// Passes begin when those of its `predecessors` have ended.
+    /// Starts the watches, and runs passes while the feature leads, until `tasks` are stopped.
+    /// Passes begin when the passes of all `predecessors` have ended.
     pub(crate) fn start(
         spec: ControllerSpec,
-        around: Surroundings,
+        context: ControllerContext,
         tasks: &Tasks,
         predecessors: Vec<CancellationToken>,
     ) -> Arc<Self> {
         let caches = |keys: Vec<WatchKey>| -> Vec<Cache> {
-            keys.into_iter().map(|key| around.hub.cache(key)).collect()
+            keys.into_iter().map(|key| context.hub.cache(key)).collect()
         };
         let followed = caches(spec.follows.iter().map(|one| one.key.clone()).collect());
         let needed = caches(spec.needs.clone());
-        let primary = around.hub.follow(spec.key.clone());
-        let concurrency = spec.concurrency.unwrap_or(around.concurrency).max(1);
+        let primary = context.hub.follow(spec.key.clone());
+        let concurrency = spec.concurrency.unwrap_or(context.concurrency).max(1);
         let controller = Arc::new(Self {
             label: OfController {
-                feature: around.feature.clone(),
+                feature: context.feature.clone(),
                 group: spec.kind().group.clone(),
                 kind: spec.kind().kind.clone(),
             },
             outcomes: Mutex::default(),
-            cache: around.hub.cache(spec.key.clone()),
+            cache: context.hub.cache(spec.key.clone()),
             state: Mutex::new(State {
                 queue: Queue::new(spec.backoff),
-                settled: HashMap::new(),
+                last_passes: HashMap::new(),
                 served: HashMap::new(),
                 echoes: Echoes::default(),
                 synced: false,
-                begun: false,
+                is_active: false,
                 missed_changes: false,
                 first_passes: 0,
             }),
@@ -183,47 +155,48 @@ impl Controller {
             followed,
             needed,
             spec,
-            around,
+            context,
         });
         tasks.spawn(controller.clone().follow_primary(primary));
         for following in controller.spec.follows.clone() {
-            let followed = controller.around.hub.follow(following.key.clone());
+            let followed = controller.context.hub.follow(following.key.clone());
             tasks.spawn(controller.clone().follow_other(followed, following));
         }
-        tasks.run(controller.clone().drive(tasks.child(), predecessors));
+        tasks.run(
+            controller
+                .clone()
+                .run_while_leading(tasks.child(), predecessors),
+        );
         controller
     }
 
-    /// Asks for a pass, as a task that sweeps does.
+    /// Queues a pass over an object. Tasks that sweep call this.
     pub(crate) fn wake(&self, key: &ObjectKey) {
         self.add(key, Cause::Followed);
     }
 
-    /// The same after a while, so that many who waited for one thing do not come at once.
+    /// Queues a pass that goes on with what an earlier one began.
+    pub(crate) fn resume(&self, key: &ObjectKey) {
+        self.request(|queue, now| queue.resume(key, now));
+    }
+
+    /// Queues a pass after `delay`, so that many objects that waited for one event do not run at once.
     pub(crate) fn wake_in(&self, key: &ObjectKey, delay: Duration) {
-        let now = self.now();
-        let mut state = self.state.lock();
-        if state.begun {
-            state.queue.add_in(key, delay, now);
-        } else {
-            state.missed_changes = true;
-        }
-        drop(state);
-        self.changed.notify_one();
+        self.request(|queue, now| queue.add_in(key, delay, now));
     }
 
     async fn follow_primary(self: Arc<Self>, mut objects: Followed) {
         loop {
             match objects.next().await {
-                Change::Apply(object) => self.saw(&object),
-                Change::Delete(object) => self.lost(object.key()),
+                Change::Apply(object) => self.object_changed(&object),
+                Change::Delete(object) => self.object_deleted(object.key()),
                 Change::Synced => self.state.lock().synced = true,
                 Change::Resync => {
-                    for key in self.replaced() {
-                        self.lost(&key);
+                    for key in self.deleted_or_replaced() {
+                        self.object_deleted(&key);
                     }
                     for object in objects.store().all() {
-                        self.saw(&object);
+                        self.object_changed(&object);
                     }
                     self.state.lock().synced = objects.store().is_synced();
                 }
@@ -236,19 +209,19 @@ impl Controller {
         loop {
             match others.next().await {
                 Change::Synced => {}
-                // While no passes run only what was seen is noted; passes then begin with every object.
-                _ if !following.has_memory() && self.is_missed() => {}
+                // While no passes run, only `seen` needs changes: passes begin with every object.
+                _ if !following.has_memory() && self.record_missed_change() => {}
                 Change::Apply(other) => {
-                    let keys = self.concerned(&other, || seen.applied(&other, &following));
-                    if !self.is_missed() {
+                    let keys = self.affected_keys(&other, || seen.applied(&other, &following));
+                    if !self.record_missed_change() {
                         for key in keys {
-                            self.saw_other(&key, &other);
+                            self.followed_object_changed(&key, &other);
                         }
                     }
                 }
                 Change::Delete(other) => {
-                    let keys = self.concerned(&other, || seen.deleted(&other, &following));
-                    if !self.is_missed() {
+                    let keys = self.affected_keys(&other, || seen.deleted(&other, &following));
+                    if !self.record_missed_change() {
                         for key in keys {
                             self.add(&key, Cause::Followed);
                         }
@@ -256,7 +229,7 @@ impl Controller {
                 }
                 Change::Resync => {
                     seen.clear();
-                    if !self.is_missed() {
+                    if !self.record_missed_change() {
                         for object in self.cache.store().all() {
                             self.add(object.key(), Cause::Followed);
                         }
@@ -266,32 +239,36 @@ impl Controller {
         }
     }
 
-    /// Whether a followed change comes while no passes run: passes then begin with every object.
-    fn is_missed(&self) -> bool {
+    /// Records a followed change that arrives while no passes run. Returns whether it did.
+    fn record_missed_change(&self) -> bool {
         let mut state = self.state.lock();
-        state.missed_changes |= !state.begun;
-        !state.begun
+        state.missed_changes |= !state.is_active;
+        !state.is_active
     }
 
-    /// Whom a followed object concerns. A mapping that panics concerns nobody; the others go on.
-    fn concerned(&self, other: &Stored, keys: impl FnOnce() -> Vec<ObjectKey>) -> Vec<ObjectKey> {
+    /// The keys that a followed object affects; none if the mapping panics.
+    fn affected_keys(
+        &self,
+        other: &Stored,
+        keys: impl FnOnce() -> Vec<ObjectKey>,
+    ) -> Vec<ObjectKey> {
         let keys = std::panic::catch_unwind(AssertUnwindSafe(keys));
         keys.unwrap_or_else(|panic| {
-            self.around.metrics.panics.get_or_create(&self.label).inc();
+            self.context.metrics.panics.get_or_create(&self.label).inc();
             tracing::error!(object = %other.key(), panic = panic_message(&*panic), "mapping panicked");
             Vec::new()
         })
     }
 
-    /// Judges news of an object against what its last pass dealt with. While a pass runs nothing is
-    /// judged: its end looks at the cache itself. Before passes begin nothing is queued either.
-    fn saw(&self, object: &Stored) {
+    /// Queues a pass if the object differs from what its last pass handled. Nothing is queued while a
+    /// pass over it runs, because the end of that pass checks the cache.
+    fn object_changed(&self, object: &Stored) {
         let mut state = self.state.lock();
         let (key, now) = (object.key(), self.now());
-        match state.settled.get(key) {
-            _ if !state.begun || state.queue.is_running(key) => return,
-            Some(settled) if settled.is_current(object) => return,
-            Some(settled) if settled.is_same_wish(object) => {
+        match state.last_passes.get(key) {
+            _ if !state.is_active || state.queue.is_running(key) => return,
+            Some(last_pass) if last_pass.is_current(object) => return,
+            Some(last_pass) if last_pass.has_same_user_fields(object) => {
                 state.queue.add(key, Cause::Followed, now);
             }
             None if !state.synced => state.plan_first_pass(key, now),
@@ -301,19 +278,19 @@ impl Controller {
         self.changed.notify_one();
     }
 
-    /// Passes begin: walks the cache once. What changed meanwhile was for another leader to see to,
-    /// so nobody waits for it here.
+    /// Begins passes: queues the objects of the cache that need one. Until now another leader was
+    /// responsible, so no person waits for these passes.
     fn begin(&self) {
         let mut state = self.state.lock();
-        state.begun = true;
+        state.is_active = true;
         state.first_passes = 0;
         let missed_changes = std::mem::take(&mut state.missed_changes);
         let now = self.now();
         for object in self.cache.store().all() {
             let key = object.key();
-            match state.settled.get(key) {
+            match state.last_passes.get(key) {
                 None => state.plan_first_pass(key, now),
-                Some(settled) if !settled.is_current(&object) => {
+                Some(last_pass) if !last_pass.is_current(&object) => {
                     state.queue.add(key, Cause::Followed, now);
                 }
                 Some(_) if missed_changes => {
@@ -327,45 +304,50 @@ impl Controller {
         self.changed.notify_one();
     }
 
-    /// Objects that had a pass and, by the cache, are gone or have a namesake.
-    fn replaced(&self) -> Vec<ObjectKey> {
+    /// Objects that had a pass, and that the cache does not have or has with another UID.
+    fn deleted_or_replaced(&self) -> Vec<ObjectKey> {
         let state = self.state.lock();
-        let is_there = |key: &ObjectKey, settled: &Settled| {
-            let held = self.cache.store().get(key);
-            held.is_some_and(|held| held.uid() == &*settled.uid)
+        let exists = |key: &ObjectKey, last_pass: &LastPass| {
+            let cached = self.cache.store().get(key);
+            cached.is_some_and(|cached| cached.uid() == &*last_pass.uid)
         };
-        let all = state.settled.iter();
-        let replaced = all.filter(|(key, settled)| !is_there(key, settled));
-        replaced.map(|(key, _)| key.clone()).collect()
+        let all = state.last_passes.iter();
+        let missing = all.filter(|(key, last_pass)| !exists(key, last_pass));
+        missing.map(|(key, _)| key.clone()).collect()
     }
 
-    /// Judges news of something `key` follows: what its own pass wrote is none.
-    fn saw_other(&self, key: &ObjectKey, other: &Stored) {
+    /// Queues a pass over `key` because `other` changed, unless its own pass wrote that version.
+    fn followed_object_changed(&self, key: &ObjectKey, other: &Stored) {
         let seen = Version {
             uid: other.uid().into(),
             number: other.version(),
         };
         let mut state = self.state.lock();
-        if state.begun && state.queue.is_running(key) {
-            state.echoes.hold(key, seen);
+        if state.is_active && state.queue.is_running(key) {
+            state.echoes.defer(key, seen);
         } else if !state.echoes.is_echo(key, &seen) {
             drop(state);
             self.add(key, Cause::Followed);
         }
     }
 
-    fn lost(&self, key: &ObjectKey) {
-        // A pass that runs looks at the cache when it ends, and finds nothing.
+    fn object_deleted(&self, key: &ObjectKey) {
+        // A running pass checks the cache when it ends, and finds no object.
         if self.state.lock().queue.seize(key) {
             self.forget(key);
         }
     }
 
     fn add(&self, key: &ObjectKey, cause: Cause) {
+        self.request(|queue, now| queue.add(key, cause, now));
+    }
+
+    /// Queues a pass. A standby only notes that it has missed a change.
+    fn request(&self, add: impl FnOnce(&mut Queue, Duration)) {
         let now = self.now();
         let mut state = self.state.lock();
-        if state.begun {
-            state.queue.add(key, cause, now);
+        if state.is_active {
+            add(&mut state.queue, now);
         } else {
             state.missed_changes = true;
         }
@@ -374,19 +356,23 @@ impl Controller {
     }
 
     fn now(&self) -> Duration {
-        self.around.clock.elapsed()
+        self.context.clock.elapsed()
     }
 
-    /// Hands objects out to passes while the feature leads.
-    async fn drive(self: Arc<Self>, tasks: Tasks, predecessors: Vec<CancellationToken>) {
+    /// Starts passes while the feature leads.
+    async fn run_while_leading(
+        self: Arc<Self>,
+        tasks: Tasks,
+        predecessors: Vec<CancellationToken>,
+    ) {
         let ended = predecessors.iter().map(CancellationToken::cancelled);
         tokio::select! {
             () = tasks.stopped() => return,
             _ = futures::future::join_all(ended) => {}
         }
         self.create_series();
-        tasks.spawn(self.clone().count_on());
-        let mut leading = self.around.leading.clone();
+        tasks.spawn(self.clone().keep_gauges_current());
+        let mut leading = self.context.leading.clone();
         loop {
             tokio::select! {
                 () = tasks.stopped() => return,
@@ -394,114 +380,113 @@ impl Controller {
             }
             let passes = tasks.child();
             tokio::select! {
-                biased; // told to stop, a lease that ends with us is no lost one
+                biased; // while the engine stops, the end of the lease is not its loss
                 () = tasks.stopped() => {
-                    passes.finish().await; // those under way may still end, within the engine's deadline
+                    passes.finish().await; // running passes may end within the engine's deadline
                     return;
                 }
                 () = async { drop(leading.wait_for(|leads| !*leads).await) } => {}
-                () = self.clone().hand_out(&passes) => {}
+                () = self.clone().start_passes(&passes) => {}
             }
-            passes.kill().await; // somebody else may lead by now
+            passes.kill().await; // another process may lead by now
             let mut state = self.state.lock();
-            state.begun = false;
+            state.is_active = false;
             state.queue.interrupted(self.now());
             state.echoes.interrupted();
         }
     }
 
-    /// Waits until what passes look up has been read, so that none takes the unread for absent: for
-    /// ever for what is needed, a while for what is followed.
+    /// Waits until the caches have been read, so that no pass takes an unread object for absent. The
+    /// wait for needed objects has no limit, the wait for followed objects has [`SETTLE_TIMEOUT`].
     async fn wait_for_caches(&self) {
         let kind = &self.label.kind;
         let both = async {
-            all_read(&self.needed).await;
-            all_read(&self.followed).await;
+            wait_until_read(&self.needed).await;
+            wait_until_read(&self.followed).await;
         };
-        if tokio::time::timeout(SETTLE, both).await.is_ok() {
+        if tokio::time::timeout(SETTLE_TIMEOUT, both).await.is_ok() {
             return;
         }
         if !self.needed.iter().all(Cache::is_settled) {
-            tracing::warn!(%kind, "no passes yet: what they need cannot be read; see /readyz?verbose");
-            all_read(&self.needed).await;
+            tracing::warn!(%kind, "no passes yet: needed objects cannot be read; see /readyz?verbose");
+            wait_until_read(&self.needed).await;
         }
         if !self.followed.iter().all(Cache::is_settled) {
-            tracing::warn!(%kind, "what it follows cannot be read yet; starting without");
+            tracing::warn!(%kind, "followed objects cannot be read yet; passes start without them");
         }
     }
 
-    /// Keeps the gauges current.
-    async fn count_on(self: Arc<Self>) {
+    async fn keep_gauges_current(self: Arc<Self>) {
         loop {
-            self.count();
-            tokio::time::sleep(COUNT).await;
+            self.update_gauges();
+            tokio::time::sleep(GAUGE_INTERVAL).await;
         }
     }
 
-    async fn hand_out(self: Arc<Self>, passes: &Tasks) {
+    async fn start_passes(self: Arc<Self>, passes: &Tasks) {
         self.wait_for_caches().await;
         self.begin();
         loop {
-            // Work first, then a slot: one that waits for work would be missed by those who come
-            // back from outside.
-            self.work().await;
-            let mut slot = self.slots.take(self.person_waits()).await;
-            let taken = {
+            // Take the slot last: a slot that waits for work is missing for passes that return from
+            // calls outside.
+            self.wait_for_ready().await;
+            let mut slot = self.slots.take(self.wait_for_urgent()).await;
+            let request = {
                 let mut state = self.state.lock();
-                if slot.kept {
+                if slot.is_reserved {
                     state.queue.take_urgent(self.now())
                 } else {
                     state.queue.take(self.now())
                 }
             };
-            if let Some(taken) = taken {
-                slot.urgent = taken.cause == Cause::User;
-                passes.run(self.clone().run(taken, slot));
+            if let Some(request) = request {
+                slot.urgent = request.cause == Cause::User;
+                passes.run(self.clone().run(request, slot));
             }
         }
     }
 
     /// Waits until an object is ready for its pass.
-    async fn work(&self) {
-        self.until(Queue::is_ready).await;
+    async fn wait_for_ready(&self) {
+        self.wait_until(Queue::is_ready).await;
     }
 
     /// Waits until an object is ready that a person has changed.
-    async fn person_waits(&self) {
-        self.until(|queue, now| queue.is_ready(now) && queue.depth(Cause::User) > 0)
+    async fn wait_for_urgent(&self) {
+        self.wait_until(|queue, now| queue.is_ready(now) && queue.depth(Cause::User) > 0)
             .await;
     }
 
-    /// Waits until the queue is `so`: looked at whenever it changes, and when its next timer rings.
-    async fn until(&self, so: impl Fn(&mut Queue, Duration) -> bool) {
+    /// Waits until `condition` holds. Checks it when the queue changes and when its next timer is due.
+    async fn wait_until(&self, condition: impl Fn(&mut Queue, Duration) -> bool) {
         loop {
             let now = self.now();
-            let (is_so, due) = {
+            let (is_met, due) = {
                 let mut state = self.state.lock();
-                (so(&mut state.queue, now), state.queue.next_due())
+                (condition(&mut state.queue, now), state.queue.next_due())
             };
-            if is_so {
+            if is_met {
                 return;
             }
             let wait = due.map_or(Duration::from_secs(3600), |due| due.saturating_sub(now));
             tokio::select! {
                 () = self.changed.notified() => {}
-                () = tokio::time::sleep(self.around.clock.real(wait)) => {}
+                () = tokio::time::sleep(self.context.clock.real(wait)) => {}
             }
         }
     }
 
-    async fn run(self: Arc<Self>, taken: Taken, slot: Slot) {
-        let key = taken.key;
-        let held = self.cache.store().get(&key);
-        let is_absent = held.is_none();
+    async fn run(self: Arc<Self>, request: PassRequest, slot: Slot) {
+        let key = request.key;
+        let cached = self.cache.store().get(&key);
+        let is_absent = cached.is_none();
         let absent = || {
             self.spec
                 .passes
                 .absent(self.spec.kind(), &key)
                 .map(Arc::new)
         };
-        let Some(object) = held.or_else(absent) else {
+        let Some(object) = cached.or_else(absent) else {
             self.forget(&key);
             return;
         };
@@ -512,31 +497,31 @@ impl Controller {
             random,
             kind: self.spec.kind().clone(),
             cache: self.cache.clone(),
-            wish: Some(object.wish()),
+            user_fields_hash: Some(object.user_fields_hash()),
             object,
-            client: self.around.client.clone(),
-            events: self.around.events.clone(),
-            clock: self.around.clock.clone(),
+            client: self.context.client.clone(),
+            events: self.context.events.clone(),
+            clock: self.context.clock.clone(),
             slot,
             details: tracing::Span::none(),
             written: None,
             is_absent,
         };
-        // At the level of errors, so that --log-level=warn and error leave its fields in their lines.
+        // An error span: log lines have its fields at --log-level=warn and error, too.
         let span = tracing::error_span!(
             PASS_SPAN,
             reconcileID = pass.id,
-            feature = self.around.feature,
+            feature = self.context.feature,
             kind = pass.kind.kind,
             namespace = key.namespace.as_deref().unwrap_or_default(),
             name = &*key.name,
-            cause = taken.cause.as_str(),
+            cause = request.cause.as_str(),
         );
         let began = self.now();
-        let working = self.working();
+        let in_flight = self.count_in_flight();
         let attempt = self.attempt(&mut pass).instrument(span.clone());
-        let (mut ended, writes) = echo::listen(attempt).await;
-        drop(working);
+        let (mut ended, writes) = echo::track_writes(attempt).await;
+        drop(in_flight);
         let has_written = pass.has_written() || writes.any;
         let is_idle = matches!(ended, Ok(Progress::Again)) && !has_written;
         if self.state.lock().queue.is_repeating_idly(&key, is_idle) {
@@ -544,14 +529,14 @@ impl Controller {
         }
         let took = self.now().saturating_sub(began);
         let details = pass.details.clone();
-        span.in_scope(|| details.in_scope(|| self.tell(&pass, &ended, took)));
-        self.settle(&pass, ended, writes.objects);
+        span.in_scope(|| details.in_scope(|| self.record_outcome(&pass, &ended, took)));
+        self.schedule_next(&pass, ended, writes.objects);
     }
 
     async fn attempt(&self, pass: &mut Pass) -> Result<Progress, Failure> {
         let slow = pass.slot.give_back_when_slow();
         let work = async {
-            match self.standing_orders(pass).await? {
+            match self.obey_annotations(pass).await? {
                 Some(progress) => Ok(progress),
                 None => self.spec.passes.pass(pass).await,
             }
@@ -570,15 +555,15 @@ impl Controller {
         }
     }
 
-    /// Decides when the object is looked at next, from how its pass ended and what the cache holds.
-    fn settle(&self, pass: &Pass, ended: Result<Progress, Failure>, wrote: Vec<Version>) {
+    /// Decides when the next pass is due, from how this pass ended and what the cache has.
+    fn schedule_next(&self, pass: &Pass, ended: Result<Progress, Failure>, wrote: Vec<Version>) {
         let key = pass.key();
-        let resync = spread(self.spec.resync, SPREAD, fastrand::f64());
+        let resync = spread(self.spec.resync, RESYNC_SPREAD, fastrand::f64());
         let mut state = self.state.lock();
         let now = self.now();
         let blocked_since = matches!(ended, Ok(Progress::Blocked { .. })).then(|| {
-            let before = state.settled.get(key);
-            let before = before.filter(|before| before.wish == pass.wish);
+            let before = state.last_passes.get(key);
+            let before = before.filter(|before| before.user_fields_hash == pass.user_fields_hash);
             before
                 .and_then(|before| before.blocked_since)
                 .unwrap_or(now)
@@ -588,18 +573,18 @@ impl Controller {
         let planned = planned(&ended, resync, blocked);
         let handled = Handled::of(pass.written.as_ref().unwrap_or(&pass.object));
         let next = match self.cache.store().get(key) {
-            Some(held) if held.uid() == pass.object.uid() => {
-                if Some(held.wish()) != pass.wish {
+            Some(cached) if cached.uid() == pass.object.uid() => {
+                if Some(cached.user_fields_hash()) != pass.user_fields_hash {
                     Next::News(Cause::User)
-                } else if handled.is_older_than(&held) && planned != Next::Failed {
+                } else if handled.is_older_than(&cached) && planned != Next::Failed {
                     Next::News(Cause::Followed)
                 } else {
                     planned
                 }
             }
-            // There is none, and there is still work for its key.
+            // There is no object, but its key still has work.
             None if pass.is_absent && !matches!(ended, Ok(Progress::Done { .. })) => planned,
-            // Gone, or a namesake has come.
+            // The object is gone, or another object has its name.
             Some(_) | None => {
                 drop(state);
                 self.forget(key);
@@ -609,24 +594,25 @@ impl Controller {
         if matches!(planned, Next::After(..)) {
             state.queue.succeeded(key);
         }
-        let settled = Settled {
+        let last_pass = LastPass {
             uid: pass.object.uid().into(),
-            wish: pass.wish,
+            user_fields_hash: pass.user_fields_hash,
             version: handled,
             blocked_since,
         };
-        state.settled.insert(key.clone(), settled);
+        state.last_passes.insert(key.clone(), last_pass);
         let wrote = if self.spec.follows.is_empty() {
             Vec::new()
         } else {
             wrote
         };
         if state.echoes.ended(key, wrote) {
-            state.queue.add(key, Cause::Followed, now); // it runs still, so this is for after it
+            state.queue.add(key, Cause::Followed, now); // runs after this pass
         }
-        let left = pass.written.as_ref().unwrap_or(&pass.object);
-        if let (Ok(Progress::Done { .. }), Some((_, value))) = (&ended, self.order(left)) {
-            state.served.insert(key.clone(), value); // the next pass removes it: one write a pass
+        let latest = pass.written.as_ref().unwrap_or(&pass.object);
+        let reconcile_now = self.reconcile_now(latest);
+        if let (Ok(Progress::Done { .. }), Some((_, value))) = (&ended, reconcile_now) {
+            state.served.insert(key.clone(), value); // the next pass removes it: one write per pass
             state.queue.finish(key, Next::Again, now, 0.0);
         } else {
             state.queue.finish(key, next, now, pass.random);
@@ -635,61 +621,62 @@ impl Controller {
         self.changed.notify_one();
     }
 
-    /// Takes apart what was kept for an object that is gone. Its key counts as running meanwhile, so
-    /// that a namesake's first pass comes after.
+    /// Drops the state of an object that is gone. Its key counts as running meanwhile, so that the
+    /// first pass over a new object of this name runs afterwards.
     fn forget(&self, key: &ObjectKey) {
         let gone = AssertUnwindSafe(|| self.spec.passes.gone(key));
         if let Err(panic) = std::panic::catch_unwind(gone) {
-            self.around.metrics.panics.get_or_create(&self.label).inc();
+            self.context.metrics.panics.get_or_create(&self.label).inc();
             tracing::error!(object = %key, panic = panic_message(&*panic), "clean-up of a deleted object panicked");
         }
         let mut state = self.state.lock();
-        state.settled.remove(key);
+        state.last_passes.remove(key);
         state.served.remove(key);
         state.echoes.forget(key);
         let now = self.now();
         state.queue.forget(key, now);
-        if state.begun && self.cache.store().get(key).is_some() {
+        if state.is_active && self.cache.store().get(key).is_some() {
             state.queue.add(key, Cause::User, now);
         }
         drop(state);
         self.changed.notify_one();
     }
 
-    /// The reconcile-now annotation the object carries, with its value.
-    fn order(&self, object: &Stored) -> Option<(String, String)> {
+    /// Name and value of the object's reconcile-now annotation.
+    fn reconcile_now(&self, object: &Stored) -> Option<(String, String)> {
         self.spec
             .reconcile_now
             .iter()
             .find_map(|name| Some((name.clone(), object.annotation(name)?)))
     }
 
-    /// What every kind obeys before its own rules: paused, and the removal of a served reconcile-now.
-    async fn standing_orders(&self, pass: &mut Pass) -> Result<Option<Progress>, Failure> {
+    /// Obeys the annotations of every kind: pauses the object, and removes a served reconcile-now.
+    async fn obey_annotations(&self, pass: &mut Pass) -> Result<Option<Progress>, Failure> {
         let failed = |error: crate::ApiError| Failure::Failed {
             class: error.class(),
             message: error.to_string(),
         };
-        if let Some((name, value)) = self.order(&pass.object) {
+        if let Some((name, value)) = self.reconcile_now(&pass.object) {
             let (served, is_edited) = {
                 let mut state = self.state.lock();
-                let settled = state.settled.get(pass.key());
-                let is_edited = !settled.is_some_and(|s| s.is_same_wish(&pass.object));
+                let last_pass = state.last_passes.get(pass.key());
+                let is_edited =
+                    !last_pass.is_some_and(|last| last.has_same_user_fields(&pass.object));
                 (state.served.remove(pass.key()), is_edited)
             };
             if served.as_deref() == Some(&*value) {
-                pass.drop_annotation(&name).await.map_err(failed)?;
+                pass.remove_annotation(&name).await.map_err(failed)?;
                 if is_edited {
-                    pass.wish = None; // the next pass deals with the edit, at once
+                    pass.user_fields_hash = None; // the next pass handles the edit at once
                 }
-                // The next pass also stands in for the recheck of the one before, and for followed
-                // changes since. Nobody waits for it, so it is not `Again`.
+                // The next pass replaces the recheck of the pass before, and covers followed changes
+                // since then. No person waits for it, so it is not `Again`.
                 let recheck = Some(SHORTEST_RECHECK);
                 return Ok(Some(Progress::Done { recheck }));
             }
         }
-        let says = |name: &String| pass.object.annotation(name).as_deref() == Some("true");
-        let paused = self.spec.paused.iter().any(says);
+        let is_true = |name: &String| pass.object.annotation(name).as_deref() == Some("true");
+        let paused = self.spec.paused.iter().any(is_true);
         if let Some(progress) = crate::paused::observe(pass, paused).await.map_err(failed)? {
             return Ok(Some(progress));
         }
@@ -698,13 +685,13 @@ impl Controller {
 }
 
 impl State {
-    /// Plans the first pass over an object that was there before passes began.
+    /// Plans the first pass over an object that existed before passes began.
     fn plan_first_pass(&mut self, key: &ObjectKey, now: Duration) {
         let delay = self.first_delay();
         self.queue.add_first(key, delay, now);
     }
 
-    /// How long the next first pass waits.
+    /// The delay of the next first pass.
     fn first_delay(&mut self) -> Duration {
         let delay = first_delay(self.first_passes);
         self.first_passes = self.first_passes.saturating_add(1);
@@ -712,15 +699,15 @@ impl State {
     }
 }
 
-/// How long a first pass waits that comes after `before` others.
+/// The delay of a first pass after `before` other ones.
 fn first_delay(before: u32) -> Duration {
     let ahead = before.saturating_sub(FIRST_AT_ONCE);
-    FIRST_STEP.saturating_mul(ahead).min(FIRST_WINDOW)
+    FIRST_GAP.saturating_mul(ahead).min(FIRST_WINDOW)
 }
 
-async fn all_read(caches: &[Cache]) {
+async fn wait_until_read(caches: &[Cache]) {
     while !caches.iter().all(Cache::is_settled) {
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(SETTLE_POLL).await;
     }
 }
 
@@ -738,7 +725,7 @@ fn planned(ended: &Result<Progress, Failure>, resync: Duration, blocked: Duratio
         Ok(Progress::Done { .. }) | Err(Failure::Malformed(_)) => {
             Next::After(resync, Cause::Resync)
         }
-        // Ours was stale: the cache has the news by now, or will in a moment.
+        // The pass read an old version. The cache has the new one, or gets it soon.
         Err(Failure::Failed {
             class: Class::Stale,
             ..

@@ -1,4 +1,4 @@
-//! What a feature says about a controller.
+//! The settings of a controller, and the code of its passes.
 
 use std::hash::Hash;
 use std::sync::Arc;
@@ -14,21 +14,21 @@ use crate::kind_core::{CorePasses, KindIo};
 use crate::stored::{Malformed, Stored};
 use crate::{Classified, Kind, Pass};
 
-/// What a controller does with an object of its kind.
+/// The pass of a controller over an object of its kind.
 pub trait Reconcile: Send + Sync + 'static {
-    /// The kind as a Rust type; `serde_json::Value` for one known only at run time.
+    /// The kind as a Rust type; `serde_json::Value` for a kind that is known only at run time.
     type Object: DeserializeOwned + Send + Sync;
-    /// What can surprise it.
+    /// The error of a failed pass.
     type Error: Classified;
 
-    /// One pass: makes the outside hold what `object` says, or makes the object say why not.
+    /// Runs one pass: brings the outside to the state of `object`, or reports on the object why not.
     fn reconcile(
         &self,
         object: &Self::Object,
         pass: &mut Pass,
     ) -> impl Future<Output = Result<Progress, Self::Error>> + Send;
 
-    /// An object is gone: whatever was kept for it can go too.
+    /// Called when an object is gone. Drops what was stored for it.
     fn gone(&self, key: &ObjectKey) {
         let _ = key;
     }
@@ -43,7 +43,7 @@ pub(crate) enum Failure {
     },
     Panicked(String),
     Deadline(Duration),
-    /// Too many passes in a row asked for another one and wrote nothing.
+    /// Too many consecutive passes ended with `Again` and wrote nothing.
     Idle,
 }
 
@@ -51,7 +51,7 @@ pub(crate) trait Passes: Send + Sync + 'static {
     fn pass<'a>(&'a self, pass: &'a mut Pass) -> BoxFuture<'a, Result<Progress, Failure>>;
     fn gone(&self, key: &ObjectKey);
 
-    /// What stands for an object that does not exist, if there is work for such keys.
+    /// A placeholder for an object that does not exist, if there is work for such keys.
     fn absent(&self, kind: &Kind, key: &ObjectKey) -> Option<Stored> {
         let _ = (kind, key);
         None
@@ -77,12 +77,12 @@ impl<R: Reconcile> Passes for Typed<R> {
     }
 }
 
-/// An object that is blocked for longer than this is looked at by the later pace.
+/// After this time, a blocked object has passes at the later pace.
 const LONG_BLOCKED: Duration = Duration::from_secs(60 * 60);
-/// Share by which the passes over blocked objects are spread around that pace.
+/// Passes over blocked objects are spread around their pace by this share.
 const BLOCKED_SPREAD: f64 = 0.2;
 
-/// All that a feature says about a controller.
+/// The settings of a controller, and the code of its passes.
 #[derive(Clone)]
 pub struct ControllerSpec {
     pub(super) key: WatchKey,
@@ -99,17 +99,17 @@ pub struct ControllerSpec {
 }
 
 impl ControllerSpec {
-    /// A controller of the objects `key` names.
+    /// A controller of the objects of `key`.
     pub fn new(key: WatchKey, reconcile: impl Reconcile) -> Self {
-        Self::over(key, Arc::new(Typed(reconcile)))
+        Self::with_passes(key, Arc::new(Typed(reconcile)))
     }
 
-    /// A controller of the objects `key` names, whose passes run a pure core.
+    /// A controller of the objects of `key`, whose passes run a pure core.
     pub fn of_core(key: WatchKey, io: impl KindIo) -> Self {
-        Self::over(key, Arc::new(CorePasses::new(io)))
+        Self::with_passes(key, Arc::new(CorePasses::new(io)))
     }
 
-    fn over(key: WatchKey, passes: Arc<dyn Passes>) -> Self {
+    fn with_passes(key: WatchKey, passes: Arc<dyn Passes>) -> Self {
         Self {
             key,
             passes,
@@ -125,19 +125,19 @@ impl ControllerSpec {
         }
     }
 
-    /// Runs no pass before all that `key` names has been read, however long that takes: for what
-    /// passes must never take for absent.
+    /// Runs no pass before all objects of `key` have been read, without a time limit. Use it for objects
+    /// that passes must never take for absent.
     ///
     /// # When not to use it
-    /// For what passes can do without: [`ControllerSpec::follow`] waits 30 s at most.
+    /// For objects that passes do not need: [`ControllerSpec::follow`] waits 30 s at most.
     #[must_use]
     pub fn needs(mut self, key: WatchKey) -> Self {
         self.needs.push(key);
         self
     }
 
-    /// Looks at the objects that `map` names whenever something that `key` names changes or goes.
-    /// Passes begin when all of these have been read, or after 30 s.
+    /// Runs a pass over the objects that `map` names when an object of `key` changes or is deleted.
+    /// Passes begin when all objects of `key` have been read, or after 30 s.
     #[must_use]
     pub fn follow(
         mut self,
@@ -148,21 +148,21 @@ impl ControllerSpec {
         self
     }
 
-    /// Like [`follow`](Self::follow), but a change counts only if `matters` gives another value.
+    /// Like [`follow`](Self::follow), but a change counts only if it changes the value of `relevant`.
     #[must_use]
     pub fn follow_when<T: Hash>(
         mut self,
         key: WatchKey,
-        matters: impl Fn(&Stored) -> T + Send + Sync + 'static,
+        relevant: impl Fn(&Stored) -> T + Send + Sync + 'static,
         map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        let following = Following::new(key, map).when_changed(matters);
+        let following = Following::new(key, map).when_changed(relevant);
         self.follows.push(following);
         self
     }
 
-    /// Like [`follow`](Self::follow) for objects that refer to ours: when a reference changes, both the
-    /// object that it named before and the one that it names now are looked at.
+    /// Like [`follow`](Self::follow), for objects that refer to ours. When a reference changes, the old
+    /// and the new object of the reference both have a pass.
     #[must_use]
     pub fn follow_refs(
         mut self,
@@ -174,7 +174,7 @@ impl ControllerSpec {
         self
     }
 
-    /// Looks at the owner whenever something it controls changes or goes.
+    /// Runs a pass over the owner when an object that it controls changes or is deleted.
     #[must_use]
     pub fn owns(self, key: WatchKey) -> Self {
         let owner = self.key.kind.clone();
@@ -203,7 +203,7 @@ impl ControllerSpec {
         })
     }
 
-    /// Passes at once, where the operator's flag does not fit this kind.
+    /// The number of concurrent passes, if the operator's flag does not fit this kind.
     #[must_use]
     pub fn concurrency(self, concurrency: usize) -> Self {
         Self {
@@ -212,14 +212,14 @@ impl ControllerSpec {
         }
     }
 
-    /// How often a quiet object is looked at, give or take a tenth.
+    /// The time between two passes over an unchanged object, ±10 %.
     #[must_use]
     pub fn resync(self, resync: Duration) -> Self {
         Self { resync, ..self }
     }
 
-    /// How often a blocked object is looked at, give or take a fifth: in its first hour, and later.
-    /// Five minutes and half an hour unless said otherwise.
+    /// The time between two passes over a blocked object, ±20 %: in its first hour, and later. The
+    /// defaults are 5 and 30 minutes.
     #[must_use]
     pub fn blocked_pace(self, first_hour: Duration, later: Duration) -> Self {
         Self {
@@ -228,8 +228,8 @@ impl ControllerSpec {
         }
     }
 
-    /// When an object is looked at again that has been blocked for this long. `random` from 0 to 1
-    /// chooses the moment in the band.
+    /// The delay of the next pass over an object that has been blocked for this long. `random` from 0 to
+    /// 1 chooses the delay within the spread.
     pub(super) fn blocked_delay(&self, blocked_for: Duration, random: f64) -> Duration {
         let (first_hour, later) = self.blocked_pace;
         let pace = if blocked_for < LONG_BLOCKED {
@@ -240,33 +240,33 @@ impl ControllerSpec {
         spread(pace, BLOCKED_SPREAD, random)
     }
 
-    /// How failures are repeated.
+    /// The back-off after failed passes.
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
     }
 
-    /// How long one pass may take.
+    /// The longest time that one pass may take.
     #[must_use]
     pub fn deadline(self, deadline: Duration) -> Self {
         Self { deadline, ..self }
     }
 
-    /// An inherited annotation that means the same as `pontoon.io/reconcile-now`.
+    /// Adds an inherited annotation that means the same as `pontoon.io/reconcile-now`.
     #[must_use]
     pub fn also_reconcile_now(mut self, annotation: impl Into<String>) -> Self {
         self.reconcile_now.push(annotation.into());
         self
     }
 
-    /// An inherited annotation that, when `true`, means the same as `pontoon.io/paused`.
+    /// Adds an inherited annotation that means the same as `pontoon.io/paused` if it is `true`.
     #[must_use]
     pub fn also_paused(mut self, annotation: impl Into<String>) -> Self {
         self.paused.push(annotation.into());
         self
     }
 
-    /// The kind it is about.
+    /// The kind of its objects.
     pub fn kind(&self) -> &Kind {
         &self.key.kind
     }

@@ -1,4 +1,4 @@
-//! Whom a person waits for, across changes of the leader; and what no object or reader can spoil.
+//! Which passes run and which are urgent, across changes of the leader, panics and slow readers.
 
 mod absent;
 
@@ -13,85 +13,85 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{ApiError, Kind, Projection};
+use crate::{ApiError, Kind};
 
-/// One edit of a map; without a text, its deletion.
+/// One edit of a ConfigMap; without a text, its deletion.
 #[derive(Clone)]
 struct Edit {
     name: String,
     uid: &'static str,
     text: Option<String>,
-    /// Whether the map carries reconcile-now.
-    asks: bool,
+    /// Whether the ConfigMap has the annotation reconcile-now.
+    has_reconcile_now: bool,
     /// How often others have changed its status.
     status: u32,
 }
 
 impl Edit {
-    /// The versions of a map of the name `unnumbered` are no numbers.
+    /// The versions of a ConfigMap named `unnumbered` are not numbers.
     fn object(&self, version: usize) -> Value {
         let prefix = if self.name == "unnumbered" { "v" } else { "" };
         let mut metadata = json!({"name": self.name, "namespace": "a", "uid": self.uid,
             "resourceVersion": format!("{prefix}{version}")});
-        if self.asks {
+        if self.has_reconcile_now {
             metadata["annotations"] = json!({kernel::RECONCILE_NOW: "1"});
         }
         json!({"metadata": metadata, "data": {"text": self.text}, "status": {"count": self.status}})
     }
 }
 
-/// Every edit there was; the version is the place in the list.
-type Log = Arc<Mutex<Vec<Edit>>>;
-/// Every pass there was: whose, and whether a person waits for it.
-type Passed = Arc<Mutex<Vec<(String, bool)>>>;
+/// All edits. The version of an edit is its number in the list.
+type EditLog = Arc<Mutex<Vec<Edit>>>;
+/// All passes: the name of the object, and whether the pass was urgent.
+type PassLog = Arc<Mutex<Vec<(String, bool)>>>;
 
-fn line(change: &str, object: Value) -> String {
+fn watch_event(change: &str, object: Value) -> String {
     format!("{}\n", json!({"type": change, "object": object}))
 }
 
 fn end_of_list(version: usize) -> String {
     let end = json!({"k8s.io/initial-events-end": "true"});
     let metadata = json!({"resourceVersion": version.to_string(), "annotations": end});
-    line("BOOKMARK", json!({"metadata": metadata}))
+    watch_event("BOOKMARK", json!({"metadata": metadata}))
 }
 
-/// Answers a watch with what was logged since, and closes it.
-fn answer(log: &Log, query: &str) -> Response<Body> {
+/// Answers a watch with the edits since its version, and closes it.
+fn answer(log: &EditLog, query: &str) -> Response<Body> {
     let mut parts = query.split('&');
     let from = parts.find_map(|part| part.strip_prefix("resourceVersion="));
     let log = log.lock();
-    let known = from.map_or(0, |from| from.trim_start_matches('v').parse().unwrap());
-    let mut lines = Vec::new();
-    for (place, edit) in log.iter().enumerate().skip(known) {
-        let is_last = || !log[place + 1..].iter().any(|later| later.name == edit.name);
+    let seen = from.map_or(0, |from| from.trim_start_matches('v').parse().unwrap());
+    let mut events = Vec::new();
+    for (index, edit) in log.iter().enumerate().skip(seen) {
+        let is_last = || !log[index + 1..].iter().any(|later| later.name == edit.name);
         if from.is_none() && (edit.text.is_none() || !is_last()) {
-            continue; // a list has what is there, once
+            continue; // a list has each object once, in its last version
         }
         let change = if edit.text.is_some() {
             "MODIFIED"
         } else {
             "DELETED"
         };
-        lines.push(line(change, edit.object(place + 1)));
+        events.push(watch_event(change, edit.object(index + 1)));
     }
     if from.is_none() {
-        lines.push(end_of_list(log.len()));
+        events.push(end_of_list(log.len()));
     }
-    Response::new(Body::from(lines.concat().into_bytes()))
+    Response::new(Body::from(events.concat().into_bytes()))
 }
 
-/// Answers a patch, which takes reconcile-now off a map.
-fn answer_patch(log: &Log, path: &str) -> Response<Body> {
+/// Answers a patch, which removes reconcile-now from a ConfigMap.
+fn answer_patch(log: &EditLog, path: &str) -> Response<Body> {
     let mut log = log.lock();
     let name = path.rsplit('/').next().unwrap();
     let mut last = log.iter().rfind(|edit| edit.name == name).unwrap().clone();
-    last.asks = false;
+    last.has_reconcile_now = false;
     log.push(last.clone());
     let object = last.object(log.len());
     Response::new(Body::from(object.to_string().into_bytes()))
 }
 
-/// Answers a list or a watch of Services: refused, or empty.
+/// Answers a list or a watch of Services: with a refusal, or without objects.
 fn answer_services(are_served: bool, query: &str) -> Response<Body> {
     if !are_served {
         let status = json!({"kind": "Status", "apiVersion": "v1", "status": "Failure",
@@ -112,9 +112,9 @@ fn answer_services(are_served: bool, query: &str) -> Response<Body> {
     Response::new(Body::from(text.into_bytes()))
 }
 
-/// Records passes and objects that went. Some names make it behave badly.
+/// Records passes and objects that are gone. It misbehaves for some names.
 struct Recorder {
-    passed: Passed,
+    passed: PassLog,
     gone: Arc<Mutex<Vec<String>>>,
     gate: Arc<Notify>,
 }
@@ -125,18 +125,18 @@ impl Reconcile for Recorder {
 
     async fn reconcile(&self, _: &Value, pass: &mut Pass) -> Result<Progress, ApiError> {
         let name = pass.key().name.to_string();
-        self.passed.lock().push((name.clone(), pass.is_asked_for()));
+        self.passed.lock().push((name.clone(), pass.is_urgent()));
         match name.as_str() {
             "idle" => return Ok(Progress::Again),
             "writer" if self.passed.lock().len() < 25 => {
-                Guard::always().check().expect("it is always open"); // as every client does
+                Guard::always().check().expect("it is always open"); // as every client does before a write
                 return Ok(Progress::Again);
             }
-            "stumbling" if self.passed.lock().len().is_multiple_of(6) => {
-                let (what, message) = ("stumble".into(), "no".into());
+            "sometimes-failing" if self.passed.lock().len().is_multiple_of(6) => {
+                let (what, message) = ("call".into(), "refused".into());
                 return Err(ApiError::Unreachable { what, message });
             }
-            "stumbling" => return Ok(Progress::Again),
+            "sometimes-failing" => return Ok(Progress::Again),
             "rechecked" => return Ok(done(20_000)),
             "blocked" => {
                 let reason = Reason::new("Foreign", "rename it");
@@ -151,14 +151,14 @@ impl Reconcile for Recorder {
 
     fn gone(&self, key: &ObjectKey) {
         self.gone.lock().push(key.name.to_string());
-        assert!(&*key.name != "bad", "a clean-up with a mistake");
+        assert!(&*key.name != "bad", "a clean-up that panics");
     }
 }
 
-/// A replica with one controller, and the cluster it looks at.
+/// A replica with one controller, and the cluster that it watches.
 struct Replica {
-    log: Log,
-    passed: Passed,
+    log: EditLog,
+    passed: PassLog,
     gone: Arc<Mutex<Vec<String>>>,
     gate: Arc<Notify>,
     are_services_served: Arc<AtomicBool>,
@@ -175,9 +175,9 @@ impl Replica {
         Self::start_with(|spec| spec)
     }
 
-    /// A standby whose controller has more to say.
-    fn start_with(more: impl FnOnce(ControllerSpec) -> ControllerSpec) -> Self {
-        let log = Log::default();
+    /// A standby with further settings of its controller.
+    fn start_with(settings: impl FnOnce(ControllerSpec) -> ControllerSpec) -> Self {
+        let log = EditLog::default();
         let are_services_served = Arc::new(AtomicBool::new(false));
         let (logged, served) = (log.clone(), are_services_served.clone());
         let server = tower::service_fn(move |request: Request<Body>| {
@@ -192,7 +192,7 @@ impl Replica {
             };
             let is_bad = path.ends_with("/unpatchable");
             async move {
-                assert!(!is_bad, "a client with a mistake");
+                assert!(!is_bad, "a client that panics");
                 Ok::<_, Infallible>(answer)
             }
         });
@@ -203,7 +203,7 @@ impl Replica {
         let (events, _unsent) =
             Events::new(client.clone(), shared.clone(), metrics.clone(), "me".into());
         let (leading, leads) = watch::channel(false);
-        let around = Surroundings {
+        let context = ControllerContext {
             feature: "f".into(),
             hub: Hub::new(client.clone(), tasks.child(), metrics.clone()),
             client,
@@ -213,16 +213,16 @@ impl Replica {
             concurrency: 4,
             leading: leads,
         };
-        let (passed, gone, gate) = (Passed::default(), Arc::default(), Arc::default());
+        let (passed, gone, gate) = (PassLog::default(), Arc::default(), Arc::default());
         let maps = WatchKey::all(Kind::of::<ConfigMap>());
         let recorder = Recorder {
             passed: Arc::clone(&passed),
             gone: Arc::clone(&gone),
             gate: Arc::clone(&gate),
         };
-        let spec = more(ControllerSpec::new(maps, recorder));
+        let spec = settings(ControllerSpec::new(maps, recorder));
         Self {
-            controller: Controller::start(spec, around, &tasks, Vec::new()),
+            controller: Controller::start(spec, context, &tasks, Vec::new()),
             log,
             passed,
             gone,
@@ -235,11 +235,11 @@ impl Replica {
         }
     }
 
-    /// What an edit, or taking the lead, leads to: the passes that follow, by name.
+    /// The passes that follow `step`, such as an edit or a change of the leader; sorted by name.
     async fn after(&self, step: impl FnOnce(&Self)) -> Vec<(String, bool)> {
         step(self);
-        self.clock.advance(Duration::from_secs(1)); // passes over one object keep a distance
-        tokio::time::sleep(Duration::from_secs(5)).await; // time stands until everyone waits
+        self.clock.advance(Duration::from_secs(1)); // the queue spaces passes over one object
+        tokio::time::sleep(Duration::from_secs(5)).await; // paused time runs when all tasks wait
         let mut passed = std::mem::take(&mut *self.passed.lock());
         passed.sort();
         passed
@@ -258,12 +258,12 @@ impl Replica {
             name,
             uid,
             text,
-            asks: false,
+            has_reconcile_now: false,
             status: 0,
         });
     }
 
-    /// Others change the status of a map, and nothing else.
+    /// Others change only the status of a ConfigMap.
     fn change_status(&self, name: &str) {
         let mut log = self.log.lock();
         let last = log.iter().rfind(|edit| edit.name == name);
@@ -272,15 +272,16 @@ impl Replica {
         log.push(edit);
     }
 
-    /// The same edit, by someone who asks for a pass at once.
-    fn edit_and_ask(&self, name: &str, text: &str) {
+    /// The same edit, with the annotation reconcile-now.
+    fn edit_with_reconcile_now(&self, name: &str, text: &str) {
         self.edit(name, text);
-        self.log.lock().last_mut().expect("an edit").asks = true;
+        let mut log = self.log.lock();
+        log.last_mut().expect("an edit").has_reconcile_now = true;
     }
 
-    /// Whether the last map that was written carries reconcile-now.
-    fn asks(&self) -> bool {
-        self.log.lock().last().expect("an edit").asks
+    /// Whether the ConfigMap that was written last has reconcile-now.
+    fn has_reconcile_now(&self) -> bool {
+        self.log.lock().last().expect("an edit").has_reconcile_now
     }
 
     fn lead(&self, leads: bool) {
@@ -294,12 +295,12 @@ impl Replica {
 
 fn passes(all: &[(&str, bool)]) -> Vec<(String, bool)> {
     all.iter()
-        .map(|(name, asked)| ((*name).to_owned(), *asked))
+        .map(|(name, is_urgent)| ((*name).to_owned(), *is_urgent))
         .collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_standby_that_takes_over_is_asked_for_nothing_that_it_has_seen_before() {
+async fn edits_before_a_replica_leads_are_not_urgent() {
     let replica = Replica::start();
     replica.after(|r| r.edit("there", "before")).await;
     replica.after(|r| r.edit("edited", "before")).await;
@@ -309,14 +310,14 @@ async fn a_standby_that_takes_over_is_asked_for_nothing_that_it_has_seen_before(
     let first = replica.after(|r| r.lead(true)).await;
     assert_eq!(first, passes(&[("edited", false), ("there", false)]));
     let edit = replica.after(|r| r.edit("there", "now")).await;
-    assert_eq!(edit, passes(&[("there", true)]), "now a person waits");
+    assert_eq!(edit, passes(&[("there", true)]), "an edit is urgent");
     let new = replica.after(|r| r.edit("new", "now")).await;
     assert_eq!(new, passes(&[("new", true)]));
     replica.tasks.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_leads_again_looks_at_what_changed_and_is_asked_for_nothing() {
+async fn changes_under_another_leader_are_not_urgent() {
     let replica = Replica::start();
     replica.edit("quiet", "before");
     replica.edit("edited", "before");
@@ -328,7 +329,7 @@ async fn one_that_leads_again_looks_at_what_changed_and_is_asked_for_nothing() {
     let again = replica.after(|r| r.lead(true)).await;
     assert_eq!(again, passes(&[("edited", false), ("new", false)]));
     let edit = replica.after(|r| r.edit("edited", "now")).await;
-    assert_eq!(edit, passes(&[("edited", true)]), "now a person waits");
+    assert_eq!(edit, passes(&[("edited", true)]), "an edit is urgent");
     replica.tasks.kill().await;
 }
 
@@ -360,7 +361,7 @@ async fn a_standby_queues_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_leads_again_makes_up_for_the_changes_it_missed() {
+async fn a_wake_up_before_a_replica_leads_leads_to_passes_later() {
     let replica = Replica::start();
     replica.edit("one", "before");
     replica.edit("two", "before");
@@ -384,7 +385,7 @@ async fn first_passes_are_spread_and_an_edit_does_not_wait() {
     }
     replica.after(|_| {}).await;
     replica.lead(true);
-    tokio::time::sleep(Duration::from_secs(5)).await; // the clock of the queue stands
+    tokio::time::sleep(Duration::from_secs(5)).await; // the queue's clock does not move
     let at_once = std::mem::take(&mut *replica.passed.lock());
     assert_eq!(at_once.len(), 101);
     let is_late = |n: &u32| {
@@ -416,7 +417,7 @@ fn a_first_pass_waits_for_those_before_it(#[case] before: u32, #[case] expected:
 #[case::a_number("numbered")]
 #[case::no_number("unnumbered")]
 #[tokio::test(start_paused = true)]
-async fn a_status_change_by_others_has_its_pass(#[case] name: &str) {
+async fn a_status_change_by_others_causes_a_pass(#[case] name: &str) {
     let replica = Replica::start();
     replica.edit(name, "there");
     let first = replica.after(|r| r.lead(true)).await;
@@ -424,27 +425,9 @@ async fn a_status_change_by_others_has_its_pass(#[case] name: &str) {
     for _ in 0..2 {
         let changed = replica.after(|r| r.change_status(name)).await;
         assert_eq!(changed, passes(&[(name, false)]));
-        assert_eq!(replica.after(|_| {}).await, passes(&[]), "no news");
+        assert_eq!(replica.after(|_| {}).await, passes(&[]), "nothing changed");
     }
     replica.tasks.kill().await;
-}
-
-#[rstest]
-#[case::equal("7", "7", false)]
-#[case::higher("7", "8", true)]
-#[case::lower("7", "6", false)]
-#[case::equal_text("b7", "b7", false)]
-#[case::other_text("b7", "a6", true)]
-#[case::text_after_a_number("7", "b7", true)]
-#[case::number_after_a_text("b7", "7", true)]
-fn a_version_is_news(#[case] handled: &str, #[case] seen: &str, #[case] expected: bool) {
-    let stored = |version: &str| {
-        let object = json!({"metadata": {"name": "n", "resourceVersion": version}});
-        let kind = Kind::of::<ConfigMap>();
-        Stored::read(&kind, &object.to_string(), &Projection::Full).unwrap()
-    };
-    let handled = Handled::of(&stored(handled));
-    assert_eq!(handled.is_older_than(&stored(seen)), expected);
 }
 
 #[tokio::test(start_paused = true)]
@@ -454,7 +437,11 @@ async fn a_pass_that_hangs_ends_at_its_deadline_and_backs_off() {
     let first = replica.after(|r| r.lead(true)).await;
     assert_eq!(first, passes(&[("hanging", false)]));
     let other = replica.after(|r| r.edit("other", "now")).await;
-    assert_eq!(other, passes(&[("other", true)]), "it waits for nobody");
+    assert_eq!(
+        other,
+        passes(&[("other", true)]),
+        "it does not wait for the other pass"
+    );
 
     let is_counted = |times: u32| {
         let count = format!(r#"kind="ConfigMap",outcome="deadline"}} {times}"#);
@@ -464,7 +451,10 @@ async fn a_pass_that_hangs_ends_at_its_deadline_and_backs_off() {
     assert_eq!((is_counted(1), failing()), (false, 0), "it still hangs");
     tokio::time::sleep(Duration::from_secs(30)).await;
     assert_eq!((is_counted(1), failing()), (true, 1));
-    assert!(replica.passed.lock().is_empty(), "the queue's clock stands");
+    assert!(
+        replica.passed.lock().is_empty(),
+        "the queue's clock does not move"
+    );
     let next = |r: &Replica| r.clock.advance(Duration::from_secs(1)); // the delay and its jitter
     assert_eq!(replica.after(next).await, passes(&[("hanging", false)]));
     tokio::time::sleep(Duration::from_secs(30)).await;
@@ -508,15 +498,15 @@ async fn an_object_replaced_during_its_pass_is_forgotten_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_went_while_the_reader_lagged_is_forgotten() {
+async fn a_deletion_that_a_lagging_reader_missed_is_handled() {
     let replica = Replica::start();
-    replica.edit("went", "there");
+    replica.edit("deleted", "there");
     replica.edit("replaced", "there");
     replica.edit("stays", "there");
     replica.after(|r| r.lead(true)).await;
     replica
         .after(|r| {
-            r.delete("went");
+            r.delete("deleted");
             r.delete("replaced");
             r.log_edit("replaced".into(), "second", Some("there".into()));
             for n in 0..5_000 {
@@ -529,10 +519,10 @@ async fn an_object_that_went_while_the_reader_lagged_is_forgotten() {
         let count = line.rsplit(' ').next().filter(|_| is_lag);
         sum + count.map_or(0, |count| count.parse().unwrap())
     });
-    assert!(lag > 0, "the reader kept up, so nothing was tested");
+    assert!(lag > 0, "the reader did not lag, so nothing was tested");
     let mut gone = replica.gone();
     gone.sort();
-    assert_eq!(gone, ["replaced", "went"]);
+    assert_eq!(gone, ["deleted", "replaced"]);
     replica.tasks.kill().await;
 }
 
@@ -546,7 +536,7 @@ async fn passes_that_repeat_and_write_nothing_back_off() {
     assert_eq!(
         replica.after(next).await.len(),
         1,
-        "the next is a failure too"
+        "the next pass fails too"
     );
     let text = replica.metrics.text();
     let idle = r#"kind="ConfigMap",outcome="idle"} 2"#;
@@ -566,9 +556,9 @@ async fn passes_that_write_outside_may_repeat() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_ends_a_row_of_idle_repeats() {
+async fn a_failure_ends_a_series_of_idle_repeats() {
     let replica = Replica::start();
-    replica.edit("stumbling", "there");
+    replica.edit("sometimes-failing", "there");
     replica.lead(true);
     for _ in 0..100 {
         replica.clock.advance(Duration::from_secs(1)); // past the back-off
@@ -584,26 +574,27 @@ async fn a_failure_ends_a_row_of_idle_repeats() {
 #[tokio::test(start_paused = true)]
 async fn reconcile_now_keeps_the_recheck_of_its_pass() {
     let replica = Replica::start();
-    replica.edit_and_ask("rechecked", "there");
+    replica.edit_with_reconcile_now("rechecked", "there");
     let first = replica.after(|r| r.lead(true)).await;
     assert_eq!(first, passes(&[("rechecked", false)]));
-    assert!(!replica.asks(), "it was served");
+    assert!(!replica.has_reconcile_now(), "it was served");
     let next = replica.after(|_| {}).await;
-    assert_eq!(next, passes(&[("rechecked", false)]), "nobody waits for it");
+    assert_eq!(next, passes(&[("rechecked", false)]), "it is not urgent");
     let later = |r: &Replica| r.clock.advance(Duration::from_secs(20));
     assert_eq!(replica.after(later).await, passes(&[("rechecked", false)]));
     replica.tasks.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_edit_with_a_served_reconcile_now_has_its_pass() {
+async fn an_edit_during_a_served_reconcile_now_causes_a_pass() {
     let replica = Replica::start();
-    replica.edit_and_ask("slow", "there");
+    replica.edit_with_reconcile_now("slow", "there");
     replica.after(|r| r.lead(true)).await;
-    let none = replica.after(|r| r.edit_and_ask("slow", "edited")).await;
+    let edit = |r: &Replica| r.edit_with_reconcile_now("slow", "edited");
+    let none = replica.after(edit).await;
     assert_eq!(none, passes(&[]), "its pass still runs");
     replica.after(|r| r.gate.notify_one()).await;
-    assert!(!replica.asks(), "it was served");
+    assert!(!replica.has_reconcile_now(), "it was served");
     replica.gate.notify_one();
     let edited = replica.after(|_| {}).await;
     assert_eq!(edited, passes(&[("slow", true)]));
@@ -613,7 +604,7 @@ async fn an_edit_with_a_served_reconcile_now_has_its_pass() {
 #[tokio::test(start_paused = true)]
 async fn a_panic_before_a_pass_is_caught_too() {
     let replica = Replica::start();
-    replica.edit_and_ask("unpatchable", "there");
+    replica.edit_with_reconcile_now("unpatchable", "there");
     let first = replica.after(|r| r.lead(true)).await;
     assert_eq!(first, passes(&[("unpatchable", false)]));
     let label = &replica.controller.label;
@@ -628,7 +619,7 @@ fn services() -> WatchKey {
 }
 
 #[tokio::test(start_paused = true)]
-async fn passes_wait_for_ever_for_what_they_need() {
+async fn passes_wait_without_limit_for_needed_objects() {
     let replica = Replica::start_with(|spec| spec.needs(services()));
     replica.edit("map", "there");
     replica.lead(true);
@@ -641,7 +632,7 @@ async fn passes_wait_for_ever_for_what_they_need() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn passes_wait_half_a_minute_for_what_they_follow() {
+async fn passes_wait_30_s_for_followed_objects() {
     let replica = Replica::start_with(|spec| spec.follow(services(), |_| Vec::new()));
     replica.edit("map", "there");
     replica.lead(true);
@@ -721,7 +712,7 @@ fn passes_over_blocked_objects_are_spread(
     #[case] expected: u64,
 ) {
     let recorder = Recorder {
-        passed: Passed::default(),
+        passed: PassLog::default(),
         gone: Arc::default(),
         gate: Arc::default(),
     };
@@ -732,20 +723,20 @@ fn passes_over_blocked_objects_are_spread(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_blocked_object_is_looked_at_less_often_after_an_hour() {
+async fn a_blocked_object_has_fewer_passes_after_an_hour() {
     let replica = Replica::start();
     replica.edit("blocked", "there");
     replica.after(|r| r.lead(true)).await;
     let count_in = async |minutes: u64| {
         for _ in 0..minutes {
             replica.clock.advance(Duration::from_secs(60));
-            tokio::time::sleep(Duration::from_millis(100)).await; // the queue looks at its clock
+            tokio::time::sleep(Duration::from_millis(100)).await; // the queue reads its clock
         }
         std::mem::take(&mut *replica.passed.lock()).len()
     };
     let first_hour = count_in(60).await;
     assert!((10..=16).contains(&first_hour), "{first_hour} passes");
-    count_in(10).await; // the last by the first pace
+    count_in(10).await; // the last pass at the first pace
     let later = count_in(180).await;
     assert!((4..=8).contains(&later), "{later} passes");
     replica.tasks.kill().await;

@@ -11,7 +11,7 @@ use super::*;
 use crate::{ApiError, Reconcile, WatchKey};
 use kernel::Progress;
 
-/// A deck for reading, on which nothing listens at the API server's address.
+/// A deck for reading. No server listens at the API server's address.
 fn reading_deck(tasks: &Tasks) -> Deck {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
@@ -28,22 +28,22 @@ fn leading_deck(tasks: &Tasks) -> Deck {
     let server = tower::service_fn(|request: Request<Body>| async move {
         let query = request.uri().query().unwrap_or_default();
         if query.contains("resourceVersion=") {
-            std::future::pending::<()>().await; // a watch on which nothing happens
+            std::future::pending::<()>().await; // a watch without events
         }
         let end = json!({"k8s.io/initial-events-end": "true"});
         let map = json!({"metadata": {"name": "m", "namespace": "a", "uid": "u", "resourceVersion": "1"}});
-        let lines = [
+        let events = [
             json!({"type": "ADDED", "object": map}),
             json!({"type": "BOOKMARK",
                 "object": {"metadata": {"resourceVersion": "2", "annotations": end}}}),
         ];
-        let text = lines.map(|line| format!("{line}\n")).concat();
+        let text = events.map(|event| format!("{event}\n")).concat();
         Ok::<_, Infallible>(Response::new(Body::from(text.into_bytes())))
     });
     let client = Client::new(server, "a");
     let deck = reading_deck(tasks);
     let (leads, leading) = watch::channel(true);
-    std::mem::forget(leads); // it leads for ever
+    std::mem::forget(leads); // the deck always leads
     Deck {
         hub: Hub::new(client.clone(), tasks.child(), deck.metrics.clone()),
         client,
@@ -54,13 +54,13 @@ fn leading_deck(tasks: &Tasks) -> Deck {
 
 type Log = Arc<Mutex<Vec<String>>>;
 
-/// Its passes never end by themselves.
+/// A reconciler whose passes never end by themselves.
 struct Endless(&'static str, Log);
 
-/// Logs the end of a pass, however it comes.
-struct Ends<'a>(&'a Endless);
+/// Logs the end of a pass, also when the pass is dropped.
+struct EndLogger<'a>(&'a Endless);
 
-impl Drop for Ends<'_> {
+impl Drop for EndLogger<'_> {
     fn drop(&mut self) {
         self.0.1.lock().push(format!("{} ends", self.0.0));
     }
@@ -72,7 +72,7 @@ impl Reconcile for Endless {
 
     async fn reconcile(&self, _: &Value, _: &mut Pass) -> Result<Progress, ApiError> {
         self.1.lock().push(format!("{} begins", self.0));
-        let _ends = Ends(self);
+        let _end = EndLogger(self);
         std::future::pending().await
     }
 }
@@ -89,20 +89,20 @@ async fn until(condition: impl Fn() -> bool) {
         }
     };
     let in_time = tokio::time::timeout(Duration::from_secs(60), check).await;
-    in_time.expect("it holds within a minute");
+    in_time.expect("the condition becomes true within a minute");
 }
 
 #[tokio::test]
 async fn a_deck_for_reading_refuses_every_write() {
     let tasks = Tasks::default();
-    // Nothing listens there: a write that was sent would fail otherwise.
+    // No server listens, so a write that was sent would fail with another message.
     let deck = reading_deck(&tasks);
     let api = Api::<Namespace>::all(deck.client.clone());
     let refused = api
         .create(&PostParams::default(), &Namespace::default())
         .await;
-    let said = crate::error::chain(&refused.unwrap_err());
-    assert!(said.contains("no longer holds"), "{said}");
+    let message = crate::error::chain(&refused.unwrap_err());
+    assert!(message.contains("no longer holds"), "{message}");
     assert!(deck.guards.iter().all(|guard| guard.check().is_err()));
 }
 
@@ -117,13 +117,13 @@ async fn a_controller_drops_its_passes_before_the_next_begins() {
     until(|| log.lock().len() == 3).await;
     assert_eq!(*log.lock(), ["first begins", "first ends", "second begins"]);
     let stopped = tokio::time::timeout(Duration::from_secs(2), second.stop()).await;
-    assert!(stopped.is_ok(), "it does not wait for its pass");
+    assert!(stopped.is_ok(), "stop() does not wait for the pass");
     assert_eq!(log.lock().last().unwrap(), "second ends");
     tasks.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_controller_takes_its_series_with_it() {
+async fn the_series_of_an_ended_controller_are_removed() {
     let (tasks, log) = (Tasks::default(), Log::default());
     let deck = leading_deck(&tasks);
     let first = deck.control(endless("first", &log));
@@ -144,16 +144,16 @@ async fn a_controller_takes_its_series_with_it() {
     assert!(series(r#"group="other.example",kind="ConfigMap""#) > 0);
     assert!(
         series(r#"controller="configmap""#) > 0,
-        "the other needs them"
+        "the other controller uses them"
     );
     second.stop().await;
-    tokio::time::sleep(Duration::from_mins(2)).await; // its watch is kept for a while
+    tokio::time::sleep(Duration::from_mins(2)).await; // its watch ends after a grace period
     assert_eq!(series("ConfigMap") + series("configmap"), 0);
     tasks.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_panics_is_counted_and_begins_anew() {
+async fn a_task_that_panics_is_counted_and_restarted() {
     let (tasks, runs) = (Tasks::default(), Arc::new(AtomicU32::new(0)));
     let deck = leading_deck(&tasks);
     let counted = runs.clone();

@@ -1,14 +1,14 @@
-//! The watch hub: one watch for all who follow the same objects of a cluster.
+//! The watch hub: all readers of the same objects share one watch.
 //!
 //! # Why not kube's
-//! Its shared streams deliver no deletions and carry no kinds known only at run time, and a
-//! controller of its own per feature multiplies the memory (docs/decisions/0001-own-watch-hub.md).
+//! Its shared streams deliver no deletions and do not support kinds known only at run time. One
+//! reflector per feature multiplies the memory (docs/decisions/0001-own-watch-hub.md).
 //! # Guarantees
-//! - A reader is told of all that exists, then `Synced`, then every change, deletions included.
-//! - Nothing held ever becomes older, across restarts of the API server and 410 Gone. If etcd is
-//!   restored from a backup, everything is read again and the older state is taken.
-//! - A 404 is not emptiness: objects are dropped only when the kind is confirmed to be absent.
-//! - A slow reader is told `Resync`; it never holds up the others.
+//! - A reader receives every existing object, then `Synced`, then every change, deletions included.
+//! - No cached object becomes older, not even after a restart of the API server or 410 Gone. If etcd
+//!   is restored from a backup, the hub lists everything again and accepts the older state.
+//! - A 404 does not clear the cache. Objects are dropped only if the kind is confirmed to be absent.
+//! - A slow reader receives `Resync`. It never delays other readers.
 
 mod store;
 mod watch;
@@ -32,26 +32,26 @@ use crate::stored::{Projection, Stored};
 use crate::tasks::supervise;
 use crate::{Kind, Tasks};
 
-/// A watch without readers is kept this long: controllers come and go.
+/// A watch without readers ends after this time. A controller may start again within it.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// What is watched. Equal keys share one watch.
+/// Selects the objects of a watch. Equal keys share one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WatchKey {
-    /// Objects of this kind
+    /// The kind.
     pub kind: Kind,
-    /// in this namespace, or in all,
+    /// The namespace; none for all.
     pub namespace: Option<String>,
-    /// that match this label selector
+    /// A label selector.
     pub labels: Option<String>,
-    /// and this field selector,
+    /// A field selector.
     pub fields: Option<String>,
-    /// kept as far as this.
+    /// Which parts of each object are cached.
     pub projection: Projection,
 }
 
 impl WatchKey {
-    /// All objects of a kind, whole.
+    /// All objects of a kind, with all their fields.
     pub fn all(kind: Kind) -> Self {
         Self {
             kind,
@@ -64,42 +64,45 @@ impl WatchKey {
 
     /// The names of all CRDs.
     pub(crate) fn crds() -> Self {
-        Self::all(Kind::of::<CustomResourceDefinition>()).keep(Projection::Metadata)
+        Self::all(Kind::of::<CustomResourceDefinition>()).with_projection(Projection::Metadata)
     }
 
-    /// The same objects, kept only as far as `projection`.
+    /// The same objects, of which only `projection` is cached.
     #[must_use]
-    pub fn keep(self, projection: Projection) -> Self {
+    pub fn with_projection(self, projection: Projection) -> Self {
         Self { projection, ..self }
     }
 }
 
-/// How a watch is doing.
+/// The state of a watch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// Reading what exists.
+    /// The watch lists the existing objects.
     Starting,
-    /// Up to date.
+    /// The cache is up to date.
     Synced,
-    /// The API server answers 404, but nothing confirms that the kind is gone. What was read before
-    /// is kept, and may be old.
+    /// The API server answers 404, but the kind is not confirmed to be absent. The cached objects stay,
+    /// and may be outdated.
     Unserved,
-    /// The kind does not exist: its CRD is gone, and discovery does not list it.
+    /// The kind does not exist: there is no CRD, and discovery does not list it.
     Absent,
-    /// Interrupted, for this reason; being retried.
+    /// The watch was interrupted for this reason. The hub retries it.
     Broken(String),
 }
 
-/// One watch and what it holds.
+/// One watch with its cache.
 struct Watch {
     key: WatchKey,
     store: Store,
     health: Mutex<Health>,
-    /// When the server last sent something of a complete watch, by the hub's clock.
-    heard: Mutex<Option<Duration>>,
+    /// When the server last sent something after the list was complete, by the hub's clock.
+    last_received: Mutex<Option<Duration>>,
     readers: AtomicUsize,
-    counted: AtomicI64,
-    left: Notify,
+    /// What this watch has added to the gauge of cached bytes.
+    counted_bytes: AtomicI64,
+    /// The last reader was dropped.
+    unread: Notify,
+    /// The CRD of the kind has changed.
     woken: Notify,
     metrics: Metrics,
 }
@@ -110,20 +113,20 @@ impl Watch {
             Ok(object) => Some(object),
             Err(error) => {
                 self.metrics.malformed.get_or_create(&self.label()).inc();
-                tracing::warn!(%error, "left out of the cache");
+                tracing::warn!(%error, "object cannot be read; it is not in the cache");
                 None
             }
         }
     }
 
     fn set_health(&self, health: Health) {
-        let mut held = self.health.lock();
-        // A kind that answered 404 is in doubt until it is read again, or known to be gone.
-        let is_doubtful =
-            *held == Health::Unserved && matches!(health, Health::Starting | Health::Broken(_));
-        if *held != health && !is_doubtful {
+        let mut current = self.health.lock();
+        // After a 404 the kind stays `Unserved` until it is listed again or confirmed to be absent.
+        let stays_unserved =
+            *current == Health::Unserved && matches!(health, Health::Starting | Health::Broken(_));
+        if *current != health && !stays_unserved {
             tracing::debug!(kind = %self.key.kind, ?health, "watch");
-            *held = health;
+            *current = health;
         }
     }
 
@@ -133,20 +136,20 @@ impl Watch {
         }
     }
 
-    /// Watches of one kind share a gauge: each adds what it has more than before.
+    /// Updates the gauge of cached bytes. Watches of one kind share it, so each adds its difference.
     fn count_bytes(&self) {
         let bytes = i64::try_from(self.store.bytes()).unwrap_or(i64::MAX);
-        let before = self.counted.swap(bytes, Ordering::SeqCst);
+        let before = self.counted_bytes.swap(bytes, Ordering::SeqCst);
         self.metrics
             .cache_bytes
             .get_or_create(&self.label())
             .inc_by(bytes - before);
     }
 
-    /// The watch ends. With the last one of its kind, the series of the kind go.
-    fn uncount(&self) {
+    /// Removes an ended watch from the metrics. The last one of its kind removes the kind's series.
+    fn remove_from_metrics(&self) {
         let (metrics, label) = (&self.metrics, self.label());
-        let before = self.counted.swap(0, Ordering::SeqCst);
+        let before = self.counted_bytes.swap(0, Ordering::SeqCst);
         metrics.cache_bytes.get_or_create(&label).dec_by(before);
         let watches = metrics.watches.get_or_create(&label).dec();
         if watches == 1 {
@@ -158,9 +161,9 @@ impl Watch {
         }
     }
 
-    /// It panicked, and starts again.
-    fn panicked(&self, panic: &str) {
-        tracing::error!(kind = %self.key.kind, panic, "watch panicked; it starts again");
+    /// Logs and counts a panic of the watch.
+    fn record_panic(&self, panic: &str) {
+        tracing::error!(kind = %self.key.kind, panic, "watch panicked; restarting it");
         let label = OfTask {
             feature: "engine".to_owned(),
             task: "watch",
@@ -192,21 +195,21 @@ impl Hub {
         }
     }
 
-    /// The same hub, whose caches age by `clock`.
+    /// The same hub with another clock for the age of its caches.
     ///
     /// # When not to use it
-    /// Outside tests: API servers live in real time.
+    /// Outside tests: API servers use real time.
     #[must_use]
     pub fn with_clock(self, clock: SharedClock) -> Self {
         Self { clock, ..self }
     }
 
-    /// Follows what `key` names, on a watch shared with all who ask the same.
+    /// Follows the objects of `key`. Readers with an equal key share the watch.
     ///
     /// # When not to use it
-    /// For Secrets: read them by name, or RBAC grows to every Secret there is.
+    /// For Secrets: read them by name. A watch would need permission for every Secret.
     /// # Bounds
-    /// A reader that falls behind gets `Resync`; `pontoon_watch_lag_total` counts it.
+    /// A reader that falls behind receives `Resync`; `pontoon_watch_lag_total` counts it.
     pub fn follow(&self, key: WatchKey) -> Followed {
         let reader = self.reader(key);
         let (now, synced, changes) = reader.0.store.read();
@@ -221,7 +224,7 @@ impl Hub {
         }
     }
 
-    /// Holds what `key` names for those who only look things up. It is the same watch.
+    /// Caches the objects of `key` for lookups. [`Hub::follow`] with an equal key shares the watch.
     pub fn cache(&self, key: WatchKey) -> Cache {
         Cache {
             reader: Arc::new(self.reader(key)),
@@ -243,40 +246,40 @@ impl Hub {
             key,
             store: Store::default(),
             health: Mutex::new(Health::Starting),
-            heard: Mutex::default(),
+            last_received: Mutex::default(),
             readers: AtomicUsize::new(0),
-            counted: AtomicI64::new(0),
-            left: Notify::new(),
+            counted_bytes: AtomicI64::new(0),
+            unread: Notify::new(),
             woken: Notify::new(),
             metrics: self.metrics.clone(),
         });
         self.metrics.watches.get_or_create(&watch.label()).inc();
-        let (hub, kept) = (self.clone(), watch.clone());
+        let (hub, started) = (self.clone(), watch.clone());
         self.tasks.spawn(async move {
-            let keeping = || watch::keep(kept.clone(), hub.clone());
+            let run = || watch::run(started.clone(), hub.clone());
             tokio::select! {
-                () = supervise(&hub.clock, keeping, |panic| kept.panicked(panic)) => {}
-                () = hub.abandoned(&kept) => {}
+                () = supervise(&hub.clock, run, |panic| started.record_panic(panic)) => {}
+                () = hub.abandoned(&started) => {}
             }
         });
         watch
     }
 
-    /// Resolves when nobody has read `watch` for the grace period; it is then out of the hub.
+    /// Resolves when `watch` had no reader for the grace period, and removes it from the hub.
     async fn abandoned(&self, watch: &Arc<Watch>) {
         loop {
-            watch.left.notified().await;
+            watch.unread.notified().await;
             tokio::time::sleep(GRACE).await;
             let mut watches = self.watches.lock();
             if watch.readers.load(Ordering::SeqCst) == 0 {
                 watches.remove(&watch.key);
-                watch.uncount(); // under the lock: a watch that starts now counts after it
+                watch.remove_from_metrics(); // under the lock: a watch that starts now counts later
                 return;
             }
         }
     }
 
-    /// Each watch and how it is doing, for `/readyz?verbose`.
+    /// The state of each watch, for `/readyz?verbose`.
     pub fn health(&self) -> Vec<(WatchKey, Health)> {
         let watches = self.watches.lock();
         let mut all: Vec<_> = watches
@@ -287,12 +290,12 @@ impl Hub {
         all
     }
 
-    /// Wakes the watches whose CRD comes, changes or goes, as long as it is polled.
+    /// Wakes the watches of a kind when its CRD is created, changed or deleted. Runs until dropped.
     pub(crate) async fn wake_on_crds(self, mut crds: Followed) {
         loop {
             match crds.next().await {
                 Change::Apply(crd) | Change::Delete(crd) => self.wake_kind_of(&crd),
-                // Which changes were missed is not known; one that went is noticed by its own watch.
+                // Any change may have been missed. The watch of a deleted kind notices that itself.
                 Change::Resync => {
                     for crd in crds.store().all() {
                         self.wake_kind_of(&crd);
@@ -309,7 +312,7 @@ impl Hub {
         }
     }
 
-    /// A CRD came, changed or went: its kinds are looked for at once if they were not served.
+    /// Retries the unserved watches of a kind at once, because its CRD has changed.
     pub fn wake(&self, group: &str, plural: &str) {
         for watch in self.watches.lock().values() {
             if watch.key.kind.group == group && watch.key.kind.plural == plural {
@@ -324,8 +327,8 @@ impl Hub {
         self.clock.elapsed()
     }
 
-    /// Whether `kind` is confirmed to be gone: no CRD of that name is known, and discovery answers
-    /// and has it in no version of its group. Any doubt means no.
+    /// Whether `kind` is confirmed to be absent: no CRD of that name is cached, and discovery lists it in
+    /// no version of its group. If discovery fails, the kind is not absent.
     async fn is_absent(&self, kind: &Kind) -> bool {
         let name = ObjectKey::cluster(kind.crd_name());
         let crds = self.watches.lock().get(&WatchKey::crds()).cloned();
@@ -360,18 +363,18 @@ impl Hub {
     }
 }
 
-/// One who keeps a watch alive.
+/// Keeps a watch alive.
 struct Reader(Arc<Watch>);
 
 impl Drop for Reader {
     fn drop(&mut self) {
         if self.0.readers.fetch_sub(1, Ordering::SeqCst) == 1 {
-            self.0.left.notify_one();
+            self.0.unread.notify_one();
         }
     }
 }
 
-/// A reader of a watch, told of every change.
+/// A reader of a watch that receives every change.
 pub struct Followed {
     reader: Reader,
     first: VecDeque<Change>,
@@ -379,7 +382,7 @@ pub struct Followed {
 }
 
 impl Followed {
-    /// The next thing to know. Waits for ever once the hub has ended.
+    /// The next change. Never resolves once the hub has ended.
     pub async fn next(&mut self) -> Change {
         if let Some(change) = self.first.pop_front() {
             return change;
@@ -389,7 +392,7 @@ impl Followed {
             Err(broadcast::error::RecvError::Lagged(_)) => {
                 let watch = &self.reader.0;
                 watch.metrics.watch_lag.get_or_create(&watch.label()).inc();
-                // What is still in the backlog is in the store too.
+                // The store already has the changes that are in the backlog.
                 self.changes = self.changes.resubscribe();
                 Change::Resync
             }
@@ -397,13 +400,13 @@ impl Followed {
         }
     }
 
-    /// All that the watch holds.
+    /// The cached objects of the watch.
     pub fn store(&self) -> &Store {
         &self.reader.0.store
     }
 }
 
-/// What a watch holds, for as long as this handle or a clone of it lives.
+/// The cache of a watch. The watch runs while this handle or a clone of it exists.
 #[derive(Clone)]
 pub struct Cache {
     reader: Arc<Reader>,
@@ -411,23 +414,23 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Its objects.
+    /// The cached objects.
     pub fn store(&self) -> &Store {
         &self.reader.0.store
     }
 
-    /// What is watched.
+    /// The key of the watch.
     pub fn key(&self) -> &WatchKey {
         &self.reader.0.key
     }
 
-    /// How the watch is doing.
+    /// The state of the watch.
     pub fn health(&self) -> Health {
         self.reader.0.health.lock().clone()
     }
 
-    /// Whether an object that is not here does not exist: all that exists has been read, or nothing
-    /// can exist. A watch that is answered 404 is not settled, whatever it holds.
+    /// Whether an object that is not cached does not exist: the list is complete, or the kind is absent.
+    /// A watch whose requests are answered with 404 is not settled.
     pub fn is_settled(&self) -> bool {
         match self.health() {
             Health::Unserved => false,
@@ -437,17 +440,18 @@ impl Cache {
     }
 
     /// Whether it is settled, and the server has sent something on this watch within `age`. A kind
-    /// that is confirmed to be absent is fresh: that is confirmed twice a minute.
+    /// that is confirmed to be absent is fresh: the hub confirms that twice a minute.
     ///
     /// # When not to use it
-    /// With less than five minutes: a quiet watch may be silent for over three before it lists again.
+    /// With less than five minutes: an idle watch may receive nothing for three minutes before it lists
+    /// again.
     pub fn is_fresh_within(&self, age: Duration) -> bool {
         if self.health() == Health::Absent {
             return true;
         }
-        let heard = *self.reader.0.heard.lock();
+        let last_received = *self.reader.0.last_received.lock();
         let now = self.clock.elapsed();
-        self.is_settled() && heard.is_some_and(|heard| now.saturating_sub(heard) <= age)
+        self.is_settled() && last_received.is_some_and(|last| now.saturating_sub(last) <= age)
     }
 }
 

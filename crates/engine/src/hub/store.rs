@@ -9,24 +9,24 @@ use tokio::sync::broadcast;
 
 use crate::stored::Stored;
 
-/// Changes a reader may be behind before it must look at everything again. Each watch allocates the
-/// slots at once, 40 bytes each.
+/// How many changes a reader may be behind. Beyond that it must read all objects again. Each watch
+/// allocates this many slots of 40 bytes.
 const BACKLOG: usize = 256;
 
-/// What a reader of a watch is told.
+/// What a reader of a watch receives.
 #[derive(Debug, Clone)]
 pub enum Change {
-    /// It is there, or changed.
+    /// The object exists or has changed.
     Apply(Arc<Stored>),
-    /// It is gone; this is how it was last seen.
+    /// The object was deleted. This is its last seen state.
     Delete(Arc<Stored>),
-    /// All that existed has been delivered.
+    /// The reader has received all objects that existed.
     Synced,
-    /// Changes were missed: look at all that [`Store`] holds.
+    /// The reader has missed changes, and must read all objects of the [`Store`].
     Resync,
 }
 
-/// Finds objects by something other than their name.
+/// Finds objects by values other than their name.
 #[derive(Clone)]
 pub struct Index {
     name: &'static str,
@@ -37,8 +37,8 @@ impl Index {
     /// The name of [`Index::owner`].
     pub const OWNER: &str = "metadata.ownerReferences.uid";
 
-    /// By whatever `values` says of an object. Stores are shared by features, so begin the name with
-    /// the feature's.
+    /// An index of the values that `values` returns for an object. Features share stores, so the name
+    /// must begin with the feature's name.
     pub fn by(
         name: &'static str,
         values: impl Fn(&Stored) -> Vec<String> + Send + Sync + 'static,
@@ -49,16 +49,16 @@ impl Index {
         }
     }
 
-    /// What it says of `object`. One that panics says nothing, and the watch goes on.
+    /// The values of `object`; none if the index function panics, so that the watch continues.
     fn of(&self, object: &Stored) -> Vec<String> {
-        let said = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| (self.values)(object)));
-        said.unwrap_or_else(|_| {
+        let values = std::panic::AssertUnwindSafe(|| (self.values)(object));
+        std::panic::catch_unwind(values).unwrap_or_else(|_| {
             tracing::error!(index = self.name, object = %object.key(), "index panicked");
             Vec::new()
         })
     }
 
-    /// By the UIDs of its owners.
+    /// An index of the UIDs of an object's owners.
     pub fn owner() -> Self {
         Self::by(Self::OWNER, |object| {
             let owners = object.metadata().owner_references.unwrap_or_default();
@@ -66,7 +66,7 @@ impl Index {
         })
     }
 
-    /// By the value of one label.
+    /// An index of the values of one label.
     pub fn label(label: &'static str) -> Self {
         Self::by(label, move |object| {
             let labels = object.metadata().labels.unwrap_or_default();
@@ -79,13 +79,13 @@ impl Index {
 struct Inner {
     objects: HashMap<ObjectKey, Arc<Stored>>,
     indices: Vec<(Index, HashMap<String, BTreeSet<ObjectKey>>)>,
-    /// UIDs of objects that our own write has let go, until the watch has seen them go.
+    /// UIDs of objects whose last finalizer we removed, until the watch shows their deletion.
     released: HashMap<ObjectKey, Box<str>>,
     synced: bool,
     bytes: usize,
 }
 
-/// What one watch holds. Shared by its readers; written by the watch and by our own writes.
+/// The cached objects of one watch. Readers share it. The watch and our own writes change it.
 pub struct Store {
     inner: RwLock<Inner>,
     changes: broadcast::Sender<Change>,
@@ -101,7 +101,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// The object of this name, as last seen.
+    /// The last seen state of the object with this name.
     pub fn get(&self, key: &ObjectKey) -> Option<Arc<Stored>> {
         self.inner.read().objects.get(key).cloned()
     }
@@ -111,33 +111,33 @@ impl Store {
         self.inner.read().objects.values().cloned().collect()
     }
 
-    /// How many there are.
+    /// The number of objects.
     pub fn len(&self) -> usize {
         self.inner.read().objects.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether all that existed at the start has been read.
+    /// Whether the list of existing objects is complete.
     pub fn is_synced(&self) -> bool {
         self.inner.read().synced
     }
 
-    /// Bytes held.
+    /// The memory of the objects in bytes.
     pub fn bytes(&self) -> usize {
         self.inner.read().bytes
     }
 
-    /// Keeps `index` from now on; an index of the same name is kept once.
+    /// Adds an index. Does nothing if there is one of the same name.
     pub fn index(&self, index: Index) {
         let mut inner = self.inner.write();
         if inner
             .indices
             .iter()
-            .any(|(known, _)| known.name == index.name)
+            .any(|(other, _)| other.name == index.name)
         {
             return;
         }
@@ -153,10 +153,10 @@ impl Store {
         inner.indices.push((index, values));
     }
 
-    /// The objects an index has under `value`, by name.
+    /// The objects that have `value` in an index, sorted by name.
     pub fn by(&self, index: &str, value: &str) -> Vec<Arc<Stored>> {
         let inner = self.inner.read();
-        let found = inner.indices.iter().find(|(known, _)| known.name == index);
+        let found = inner.indices.iter().find(|(one, _)| one.name == index);
         let keys = found
             .and_then(|(_, values)| values.get(value))
             .into_iter()
@@ -165,70 +165,70 @@ impl Store {
             .collect()
     }
 
-    /// Every value that an index has objects under, in order.
+    /// The values of an index that have objects, sorted.
     pub fn values(&self, index: &str) -> Vec<String> {
         let inner = self.inner.read();
-        let found = inner.indices.iter().find(|(known, _)| known.name == index);
+        let found = inner.indices.iter().find(|(one, _)| one.name == index);
         let values = found.into_iter().flat_map(|(_, values)| values);
-        let taken = values.filter(|(_, keys)| !keys.is_empty());
-        let mut values: Vec<_> = taken.map(|(value, _)| value.clone()).collect();
+        let used = values.filter(|(_, keys)| !keys.is_empty());
+        let mut values: Vec<_> = used.map(|(value, _)| value.clone()).collect();
         values.sort();
         values
     }
 
-    /// A reader's start: what is there now, whether that is all, and every change after it.
+    /// The current objects, whether their list is complete, and a receiver of all later changes.
     pub(super) fn read(&self) -> (Vec<Arc<Stored>>, bool, broadcast::Receiver<Change>) {
-        let inner = self.inner.read(); // no change can pass between the snapshot and the subscription
+        let inner = self.inner.read(); // locked: no change is lost between snapshot and subscription
         let now = inner.objects.values().cloned().collect();
         (now, inner.synced, self.changes.subscribe())
     }
 
-    /// Takes in `object` unless what is held is as new.
+    /// Stores `object` unless the stored one is as new.
     pub(super) fn apply(&self, object: Stored) {
         let mut inner = self.inner.write();
         if inner.is_released(&object) {
             return;
         }
-        let known = inner.objects.get(object.key());
-        if known.is_none_or(|held| supersedes(&object, held)) {
+        let current = inner.objects.get(object.key());
+        if current.is_none_or(|current| supersedes(&object, current)) {
             inner.insert(Arc::new(object), &self.changes);
         }
     }
 
-    /// Takes in the answer to a write of our own, so that no pass starts from an older object.
-    /// An object the watch does not know, or knows to be another, is left to the watch.
+    /// Stores the response to our own write, so that no pass starts from an older object. Ignores an
+    /// object that is not in the store, or has another UID there: the watch brings it.
     pub fn learn(&self, object: Stored) -> Arc<Stored> {
         let mut inner = self.inner.write();
         let object = Arc::new(object);
-        if let Some(held) = inner.objects.get(object.key())
-            && held.uid() == object.uid()
-            && supersedes(&object, held)
+        if let Some(current) = inner.objects.get(object.key())
+            && current.uid() == object.uid()
+            && supersedes(&object, current)
         {
             inner.insert(object.clone(), &self.changes);
         }
         object
     }
 
-    /// Drops an object that our own write has let go: no pass starts from what the watch has yet to
-    /// see go.
+    /// Removes an object whose last finalizer we removed, so that no pass starts from it before the watch
+    /// shows the deletion.
     pub(crate) fn release(&self, object: &Stored) {
         let mut inner = self.inner.write();
-        let held = inner.objects.get(object.key());
-        if held.is_some_and(|held| held.uid() == object.uid()) {
+        let current = inner.objects.get(object.key());
+        if current.is_some_and(|current| current.uid() == object.uid()) {
             let (key, uid) = (object.key(), object.uid());
             inner.released.insert(key.clone(), uid.into());
             inner.remove(key, &self.changes);
         }
     }
 
-    /// The watch saw it go.
+    /// Removes an object whose deletion the watch has shown.
     pub(super) fn delete(&self, key: &ObjectKey) {
         let mut inner = self.inner.write();
         inner.released.remove(key);
         inner.remove(key, &self.changes);
     }
 
-    /// The kind is gone: all its objects went with it.
+    /// Removes all objects, because the kind is absent.
     pub(super) fn clear(&self) {
         let mut inner = self.inner.write();
         let keys: Vec<_> = inner.objects.keys().cloned().collect();
@@ -239,17 +239,17 @@ impl Store {
         inner.synced = false;
     }
 
-    /// The watch listed everything: what is not in `fresh` went while nobody looked. An older object
-    /// is taken only if `restored`: the server itself went back to an older state.
+    /// Replaces the objects by a complete list. Removes those that are not in `fresh`. Accepts an older
+    /// object only if `restored`: then the server itself has returned to an older state.
     pub(super) fn replace(&self, fresh: HashMap<ObjectKey, Stored>, restored: bool) {
         let mut inner = self.inner.write();
-        let gone: Vec<_> = inner
+        let deleted: Vec<_> = inner
             .objects
             .keys()
             .filter(|key| !fresh.contains_key(*key))
             .cloned()
             .collect();
-        for key in gone {
+        for key in deleted {
             inner.remove(&key, &self.changes);
         }
         inner
@@ -259,11 +259,11 @@ impl Store {
             if inner.is_released(&object) {
                 continue;
             }
-            let known = inner.objects.get(object.key());
-            let is_news = |held: &Arc<Stored>| {
-                supersedes(&object, held) || (restored && object.version() != held.version())
+            let current = inner.objects.get(object.key());
+            let differs = |current: &Arc<Stored>| {
+                supersedes(&object, current) || (restored && object.version() != current.version())
             };
-            if known.is_none_or(is_news) {
+            if current.is_none_or(differs) {
                 inner.insert(Arc::new(object), &self.changes);
             }
         }
@@ -273,12 +273,12 @@ impl Store {
     }
 }
 
-/// Whether `object` is another or a newer one than `held`. Versions that are no numbers have no
-/// order: then the order of arrival counts.
-fn supersedes(object: &Stored, held: &Stored) -> bool {
-    held.uid() != object.uid()
-        || match (object.version(), held.version()) {
-            (0, _) | (_, 0) => object.json() != held.json(),
+/// Whether `object` has another UID or a higher version than `current`. Versions that are no numbers
+/// have no order: then the object that arrived last counts.
+fn supersedes(object: &Stored, current: &Stored) -> bool {
+    current.uid() != object.uid()
+        || match (object.version(), current.version()) {
+            (0, _) | (_, 0) => object.json() != current.json(),
             (newer, older) => newer > older,
         }
 }
@@ -291,12 +291,12 @@ impl Inner {
 
     fn insert(&mut self, object: Arc<Stored>, changes: &broadcast::Sender<Change>) {
         self.bytes += object.size();
-        if let Some(held) = self.objects.insert(object.key().clone(), object.clone()) {
-            self.bytes -= held.size();
-            if held.uid() != object.uid() {
-                changes.send(Change::Delete(held.clone())).ok(); // its namesake went unseen
+        if let Some(previous) = self.objects.insert(object.key().clone(), object.clone()) {
+            self.bytes -= previous.size();
+            if previous.uid() != object.uid() {
+                changes.send(Change::Delete(previous.clone())).ok(); // its deletion was missed
             }
-            self.unindex(&held);
+            self.unindex(&previous);
         }
         for (index, values) in &mut self.indices {
             for value in index.of(&object) {
@@ -306,22 +306,22 @@ impl Inner {
                     .insert(object.key().clone());
             }
         }
-        changes.send(Change::Apply(object)).ok(); // no reader is no error
+        changes.send(Change::Apply(object)).ok(); // fails without readers, which is fine
     }
 
     fn remove(&mut self, key: &ObjectKey, changes: &broadcast::Sender<Change>) {
-        if let Some(held) = self.objects.remove(key) {
-            self.bytes -= held.size();
-            self.unindex(&held);
-            changes.send(Change::Delete(held)).ok();
+        if let Some(removed) = self.objects.remove(key) {
+            self.bytes -= removed.size();
+            self.unindex(&removed);
+            changes.send(Change::Delete(removed)).ok();
         }
     }
 
-    fn unindex(&mut self, held: &Stored) {
+    fn unindex(&mut self, object: &Stored) {
         for (index, values) in &mut self.indices {
-            for value in index.of(held) {
+            for value in index.of(object) {
                 if let Some(keys) = values.get_mut(&value) {
-                    keys.remove(held.key());
+                    keys.remove(object.key());
                     if keys.is_empty() {
                         values.remove(&value);
                     }
@@ -350,7 +350,7 @@ mod tests {
         .unwrap()
     }
 
-    fn told(reader: &mut broadcast::Receiver<Change>) -> Vec<String> {
+    fn received(reader: &mut broadcast::Receiver<Change>) -> Vec<String> {
         std::iter::from_fn(|| reader.try_recv().ok())
             .map(|change| match change {
                 Change::Apply(object) => format!("+{}@{}", object.key().name, object.version()),
@@ -366,19 +366,19 @@ mod tests {
     }
 
     #[test]
-    fn after_a_restore_older_objects_are_taken() {
+    fn older_objects_are_accepted_after_a_restore() {
         let store = Store::default();
         store.apply(object("n", "u", 7, "o"));
         let (_, _, mut reader) = store.read();
         store.replace(by_key([object("n", "u", 5, "o")]), false);
-        assert_eq!(told(&mut reader), ["synced"]);
+        assert_eq!(received(&mut reader), ["synced"]);
         store.replace(by_key([object("n", "u", 5, "o")]), true);
         store.replace(by_key([object("n", "u", 5, "o")]), true);
-        assert_eq!(told(&mut reader), ["+n@5"]);
+        assert_eq!(received(&mut reader), ["+n@5"]);
     }
 
     #[test]
-    fn a_version_that_is_no_number_counts_by_arrival() {
+    fn versions_that_are_no_numbers_go_by_arrival() {
         let named = |version: &str| {
             let json = json!({"metadata": {"name": "n", "uid": "u", "resourceVersion": version}});
             let kind = Kind::of::<ConfigMap>();
@@ -389,9 +389,9 @@ mod tests {
         for version in ["b3", "b3", "a9"] {
             store.apply(named(version));
         }
-        assert_eq!(told(&mut reader).len(), 2);
-        let held = store.get(&ObjectKey::cluster("n")).unwrap();
-        assert_eq!(held.resource_version(), "a9");
+        assert_eq!(received(&mut reader).len(), 2);
+        let stored = store.get(&ObjectKey::cluster("n")).unwrap();
+        assert_eq!(stored.resource_version(), "a9");
     }
 
     #[test]
@@ -401,18 +401,18 @@ mod tests {
         store.apply(object("n", "u", 5, "o"));
         store.apply(object("n", "u", 5, "o"));
         store.apply(object("n", "u", 4, "o"));
-        assert_eq!(told(&mut reader), ["+n@5"]);
+        assert_eq!(received(&mut reader), ["+n@5"]);
     }
 
     #[test]
-    fn a_relist_delivers_what_went_meanwhile() {
+    fn a_relist_delivers_missed_deletions() {
         let store = Store::default();
         store.apply(object("kept", "1", 1, "o"));
         store.apply(object("gone", "2", 2, "o"));
         let (_, _, mut reader) = store.read();
         let fresh = [object("kept", "1", 1, "o"), object("new", "3", 9, "o")];
         store.replace(by_key(fresh), false);
-        assert_eq!(told(&mut reader), ["-gone@2", "+new@9", "synced"]);
+        assert_eq!(received(&mut reader), ["-gone@2", "+new@9", "synced"]);
     }
 
     #[test]
@@ -421,11 +421,11 @@ mod tests {
         store.apply(object("n", "1", 1, "o"));
         let (_, _, mut reader) = store.read();
         store.apply(object("n", "2", 7, "o"));
-        assert_eq!(told(&mut reader), ["-n@1", "+n@7"]);
+        assert_eq!(received(&mut reader), ["-n@1", "+n@7"]);
     }
 
     #[test]
-    fn our_own_write_is_learned_but_never_brings_the_dead_back() {
+    fn our_own_write_is_stored_unless_the_object_is_deleted() {
         let store = Store::default();
         store.apply(object("n", "1", 1, "o"));
         store.learn(object("n", "1", 3, "o"));
@@ -442,22 +442,22 @@ mod tests {
     }
 
     #[test]
-    fn what_our_write_let_go_is_gone_before_the_watch_sees_it() {
+    fn a_released_object_is_removed_before_the_watch_shows_it() {
         let store = Store::default();
         store.apply(object("n", "1", 1, "o"));
         let (_, _, mut reader) = store.read();
         store.release(&object("n", "1", 1, "o"));
-        assert_eq!(told(&mut reader), ["-n@1"]);
-        store.apply(object("n", "1", 2, "o")); // a change from before it went
+        assert_eq!(received(&mut reader), ["-n@1"]);
+        store.apply(object("n", "1", 2, "o")); // a change from before its deletion
         let late = object("n", "1", 2, "o");
         store.replace(HashMap::from([(late.key().clone(), late)]), false);
         assert!(store.is_empty());
         store.delete(&ObjectKey::namespaced("a", "n"));
-        assert_eq!(told(&mut reader), ["synced"]);
+        assert_eq!(received(&mut reader), ["synced"]);
     }
 
     #[test]
-    fn what_a_restore_brings_back_is_there_again() {
+    fn a_restore_brings_a_released_object_back() {
         let store = Store::default();
         store.apply(object("n", "1", 5, "o"));
         store.release(&object("n", "1", 5, "o"));
@@ -467,14 +467,14 @@ mod tests {
     }
 
     #[test]
-    fn a_namesake_of_what_our_write_let_go_is_told_of() {
+    fn a_namesake_of_a_released_object_is_stored() {
         let store = Store::default();
         store.apply(object("n", "1", 1, "o"));
         store.release(&object("n", "1", 1, "o"));
         store.delete(&ObjectKey::namespaced("a", "n"));
         store.apply(object("n", "2", 5, "o"));
         store.release(&object("n", "1", 1, "o"));
-        assert_eq!(store.len(), 1, "another object is not ours to drop");
+        assert_eq!(store.len(), 1, "the release is for another UID");
     }
 
     #[test]
@@ -499,7 +499,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_is_counted_in_and_out() {
+    fn the_memory_of_deleted_objects_is_subtracted() {
         let store = Store::default();
         store.apply(object("n", "1", 1, "o"));
         store.apply(object("n", "1", 2, "longer-owner"));

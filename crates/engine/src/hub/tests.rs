@@ -1,4 +1,4 @@
-//! Scripted watches: a server in memory that ends, expires and refuses at will.
+//! Watches against a fake API server that ends, expires and refuses connections on request.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -18,79 +18,79 @@ use serde_json::{Value, json};
 use super::*;
 use crate::client::NoAnswer;
 
-/// What the server in memory holds, and all that ever happened to it.
+/// An API server in memory, with its objects and the log of their changes.
 #[derive(Default)]
-struct Sea {
+struct FakeServer {
     version: u64,
     objects: BTreeMap<String, u64>,
     log: Vec<(u64, &'static str, String, u64)>,
-    /// Versions up to this one are forgotten: a watch from there is answered 410.
-    forgotten: u64,
-    /// How many more connections end after so many events.
+    /// Versions below this one are compacted: a watch from there is answered 410.
+    compacted: u64,
+    /// Each element closes one connection after this many events.
     cuts: Vec<usize>,
     streaming: Streaming,
-    /// A streamed list has an object in it that goes before the list ends.
+    /// A streamed list contains an object that is deleted before the list ends.
     ghost: bool,
     /// Whether lists and watches are answered 404.
     unserved: bool,
     discovery: Discovery,
-    /// Whether there is a CRD.
+    /// Whether the CRD exists.
     crd: bool,
     bookmarks: Bookmarks,
-    /// So many of the next answers panic in the client.
+    /// The client panics over this many of the next responses.
     panics: u32,
     /// How many pages were read.
     pages: u32,
 }
 
-/// What a request for a streamed list is answered with.
+/// The response to a request for a streamed list.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Streaming {
     #[default]
     Yes,
-    /// Refused, as by servers that know the parameter and have it off.
+    /// A refusal, as by servers whose feature gate is off.
     Forbidden,
-    /// Refused, as by servers before 1.27.
+    /// A refusal, as by servers before 1.27.
     Unknown,
     /// An error event after 200, as with an etcd that is too old.
     ErrorEvent,
-    /// One object after another, and the end last, over minutes.
+    /// One object every five seconds, then the end of the list.
     Slow,
-    /// Never an end, as by servers that ignore the parameter.
+    /// No events and no end, as by servers that ignore the parameter.
     Silent,
-    /// The same for a kind that changes all the time.
+    /// Changes without an end of the list, as by servers that ignore the parameter.
     Busy,
-    /// An end before the list is complete.
+    /// The connection is closed before the list is complete.
     Short,
-    /// No answer at all.
+    /// No response at all.
     NoHead,
-    /// Text that is no event, as by a proxy.
+    /// Text that is no watch event, as by a proxy.
     NoEvent,
 }
 
-/// Which bookmarks a watch is sent.
+/// Which bookmarks the server sends on a watch.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Bookmarks {
-    /// Those above the version it asked for, as by kube-apiserver.
+    /// Those above the requested version, as kube-apiserver does.
     #[default]
     Newer,
     All,
 }
 
-/// What discovery says of ships.
+/// What discovery answers about ships.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 enum Discovery {
     #[default]
     Listed,
-    /// Another version of the group has them.
+    /// Another version of the group lists them.
     InOtherVersion,
-    /// The group is there, and the list of its resources cannot be had.
-    Partly,
-    /// It does not answer.
+    /// The group is listed, but the list of its resources is answered with 404.
+    Partial,
+    /// Discovery answers 503.
     Fails,
-    /// The group has other kinds only.
+    /// The group lists only other kinds.
     NotListed,
-    /// The group is not there.
+    /// The group is not listed.
     NoGroup,
 }
 
@@ -98,10 +98,10 @@ enum Discovery {
 enum Act {
     Put(u8),
     Delete(u8),
-    Forget,
+    Compact,
 }
 
-impl Sea {
+impl FakeServer {
     fn act(&mut self, act: &Act) {
         self.version += 1;
         match act {
@@ -121,7 +121,7 @@ impl Sea {
                     self.log.push((self.version, "DELETED", name, self.version));
                 }
             }
-            Act::Forget => self.forgotten = self.version,
+            Act::Compact => self.compacted = self.version,
         }
     }
 
@@ -129,7 +129,7 @@ impl Sea {
         json!({"metadata": {"name": name, "namespace": "a", "uid": name, "resourceVersion": version.to_string()}})
     }
 
-    fn answer(&mut self, path: &str, query: &str) -> Response<Answer> {
+    fn answer(&mut self, path: &str, query: &str) -> Response<ResponseBody> {
         match path {
             "/apis" | "/apis/example.io/v1" | "/apis/example.io/v2" => return self.discover(path),
             CRDS => return self.crds(query),
@@ -153,8 +153,8 @@ impl Sea {
             .find_map(|part| part.strip_prefix("resourceVersion="));
         let lines: Vec<String> = if let Some(from) = from {
             let from: u64 = from.parse().unwrap();
-            if from < self.forgotten {
-                // The server says so in its answer, or in the stream.
+            if from < self.compacted {
+                // The server sends it as a status code or as an event of the stream.
                 let status = json!({"code": 410, "reason": "Expired", "message": "too old"});
                 let (code, text) = if from.is_multiple_of(2) {
                     (410, status.to_string())
@@ -168,11 +168,11 @@ impl Sea {
             if self.version < from && !has_mark {
                 return silent();
             }
-            let news = self.log.iter().filter(|(version, ..)| *version > from);
-            let news =
-                news.map(|(_, change, name, version)| line(change, Self::object(name, *version)));
+            let changes = self.log.iter().filter(|(version, ..)| *version > from);
+            let changes = changes
+                .map(|(_, change, name, version)| line(change, Self::object(name, *version)));
             let mark = has_mark.then(|| mark(self.version));
-            news.chain(mark).collect()
+            changes.chain(mark).collect()
         } else if query.contains("sendInitialEvents") {
             match self.streaming {
                 Streaming::Yes
@@ -228,7 +228,7 @@ impl Sea {
         Response::new(whole(text.into_bytes()))
     }
 
-    fn discover(&self, path: &str) -> Response<Answer> {
+    fn discover(&self, path: &str) -> Response<ResponseBody> {
         let resources = |names: &[&str]| {
             let all: Vec<_> = names
                 .iter()
@@ -245,14 +245,14 @@ impl Sea {
             (Discovery::Fails, _) => return text(503, "not now"),
             (Discovery::NoGroup, "/apis") => json!({"groups": []}),
             (_, "/apis") => json!({"groups": [{"name": "example.io", "versions": versions}]}),
-            (Discovery::Partly, _) => return text(404, "404 page not found"),
+            (Discovery::Partial, _) => return text(404, "404 page not found"),
             _ if ships => resources(&["ships", "ships/status"]),
             _ => resources(&["boats"]),
         };
         Response::new(whole(answer.to_string().into_bytes()))
     }
 
-    fn crds(&self, query: &str) -> Response<Answer> {
+    fn crds(&self, query: &str) -> Response<ResponseBody> {
         let crd = json!({"type": "ADDED", "object": {"metadata": {
             "name": "ships.example.io", "uid": "crd", "resourceVersion": "1"}}});
         let end = json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": "1",
@@ -266,20 +266,20 @@ impl Sea {
     }
 }
 
-type Answer = UnsyncBoxBody<Bytes, Infallible>;
+type ResponseBody = UnsyncBoxBody<Bytes, Infallible>;
 
-fn whole(text: Vec<u8>) -> Answer {
+fn whole(text: Vec<u8>) -> ResponseBody {
     Full::new(Bytes::from(text)).boxed_unsync()
 }
 
-/// An answer that begins and never goes on.
-fn silent() -> Response<Answer> {
+/// A response that begins and sends nothing more.
+fn silent() -> Response<ResponseBody> {
     let never = futures::stream::pending::<Result<Frame<Bytes>, Infallible>>();
     Response::new(StreamBody::new(never).boxed_unsync())
 }
 
-/// An answer of one line every five seconds.
-fn slowly(lines: impl Iterator<Item = String> + Send + 'static) -> Response<Answer> {
+/// A response that sends one line every five seconds.
+fn slowly(lines: impl Iterator<Item = String> + Send + 'static) -> Response<ResponseBody> {
     let frames = futures::stream::unfold(lines, |mut lines| async move {
         tokio::time::sleep(Duration::from_secs(5)).await;
         let frame = Frame::data(Bytes::from(lines.next()?));
@@ -290,35 +290,36 @@ fn slowly(lines: impl Iterator<Item = String> + Send + 'static) -> Response<Answ
 
 const CRDS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 
-fn text(status: u16, message: &str) -> Response<Answer> {
+fn text(status: u16, message: &str) -> Response<ResponseBody> {
     let status_object = json!({"code": status, "message": message});
     let answer = Response::builder().status(status);
     let body = whole(status_object.to_string().into_bytes());
     answer.body(body).unwrap()
 }
 
-fn hub(sea: &Arc<Mutex<Sea>>) -> Hub {
-    let sea = sea.clone();
-    let server = tower::service_fn(move |request: Request<Body>| {
+fn hub(server: &Arc<Mutex<FakeServer>>) -> Hub {
+    let server = server.clone();
+    let service = tower::service_fn(move |request: Request<Body>| {
         let query = request.uri().query().unwrap_or_default();
-        let mut sea = sea.lock();
-        let answer = sea.answer(request.uri().path(), query);
-        let panics = sea.panics > 0;
-        sea.panics = sea.panics.saturating_sub(1);
-        let has_head = sea.streaming != Streaming::NoHead || !query.contains("sendInitialEvents");
+        let mut server = server.lock();
+        let answer = server.answer(request.uri().path(), query);
+        let panics = server.panics > 0;
+        server.panics = server.panics.saturating_sub(1);
+        let has_head =
+            server.streaming != Streaming::NoHead || !query.contains("sendInitialEvents");
         async move {
             assert!(!panics, "a mistake");
-            tokio::time::sleep(Duration::from_millis(500)).await; // connections are not free
+            tokio::time::sleep(Duration::from_millis(500)).await; // a connection takes time
             if has_head {
                 return Ok(answer);
             }
-            let longest = Duration::from_secs(15);
-            tokio::time::sleep(longest).await;
-            Err(NoAnswer(longest))
+            let time_limit = Duration::from_secs(15);
+            tokio::time::sleep(time_limit).await;
+            Err(NoAnswer(time_limit))
         }
     });
     Hub::new(
-        Client::new(server, "a"),
+        Client::new(service, "a"),
         Tasks::default(),
         Metrics::default(),
     )
@@ -338,22 +339,22 @@ fn ships() -> WatchKey {
     })
 }
 
-/// Long enough for a list that is not streamed after all.
+/// Long enough for the fall-back from a streamed list to pages.
 const QUIET: Duration = Duration::from_secs(40);
 
-/// What a reader that believes all it is told would hold.
-async fn listen(followed: &mut Followed, held: &mut BTreeMap<ObjectKey, u64>) {
+/// Applies all changes that a reader receives to `objects`, until none comes for `QUIET`.
+async fn receive(followed: &mut Followed, objects: &mut BTreeMap<ObjectKey, u64>) {
     while let Ok(change) = tokio::time::timeout(QUIET, followed.next()).await {
         match change {
             Change::Apply(object) => {
-                held.insert(object.key().clone(), object.version());
+                objects.insert(object.key().clone(), object.version());
             }
             Change::Delete(object) => {
-                held.remove(object.key());
+                objects.remove(object.key());
             }
             Change::Synced => {}
             Change::Resync => {
-                *held = followed
+                *objects = followed
                     .store()
                     .all()
                     .iter()
@@ -368,14 +369,14 @@ fn any_act() -> impl Strategy<Value = Act> {
     prop_oneof![
         4 => (0..6_u8).prop_map(Act::Put),
         2 => (0..6_u8).prop_map(Act::Delete),
-        1 => Just(Act::Forget),
+        1 => Just(Act::Compact),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn whatever_happens_to_the_connection_readers_end_up_with_what_is_there(
+    fn readers_have_all_objects_after_any_interruptions(
         bursts in prop::collection::vec(prop::collection::vec(any_act(), 0..8), 1..6),
         cuts in prop::collection::vec(0..6_usize, 0..6),
         streaming in prop::sample::select(vec![
@@ -387,76 +388,77 @@ proptest! {
     ) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
         runtime.block_on(async {
-            let sea = Arc::new(Mutex::new(Sea { cuts, streaming, ghost, version: 1, ..Sea::default() }));
-            let hub = hub(&sea);
+            let server = FakeServer { cuts, streaming, ghost, version: 1, ..FakeServer::default() };
+            let server = Arc::new(Mutex::new(server));
+            let hub = hub(&server);
             let mut followed = hub.follow(maps());
-            let mut held = BTreeMap::new();
+            let mut objects = BTreeMap::new();
             for burst in bursts {
                 for act in &burst {
-                    sea.lock().act(act);
+                    server.lock().act(act);
                 }
-                listen(&mut followed, &mut held).await;
+                receive(&mut followed, &mut objects).await;
             }
-            let there: BTreeMap<_, _> = sea.lock().objects.iter()
+            let existing: BTreeMap<_, _> = server.lock().objects.iter()
                 .map(|(name, version)| (ObjectKey::namespaced("a", name.as_str()), *version)).collect();
-            prop_assert_eq!(&held, &there);
+            prop_assert_eq!(&objects, &existing);
             let stored: BTreeMap<_, _> = followed.store().all().iter().map(|o| (o.key().clone(), o.version())).collect();
-            prop_assert_eq!(&stored, &there);
+            prop_assert_eq!(&stored, &existing);
             Ok(())
         })?;
     }
 }
 
 #[rstest]
-#[case::it_never_ends(Streaming::Silent, 20)]
-#[case::it_changes_all_the_time(Streaming::Busy, 25)]
-#[case::no_answer_begins(Streaming::NoHead, 35)]
-#[case::it_is_no_event(Streaming::NoEvent, 20)]
+#[case::the_list_never_ends(Streaming::Silent, 20)]
+#[case::only_changes_come(Streaming::Busy, 25)]
+#[case::no_response_comes(Streaming::NoHead, 35)]
+#[case::the_text_is_no_event(Streaming::NoEvent, 20)]
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_not_streamed_is_read_by_pages(
     #[case] streaming: Streaming,
     #[case] seconds: u64,
 ) {
-    let sea = Arc::new(Mutex::new(Sea {
+    let server = Arc::new(Mutex::new(FakeServer {
         streaming,
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let cache = hub(&sea).cache(maps());
+    let cache = hub(&server).cache(maps());
     tokio::time::sleep(Duration::from_secs(seconds)).await;
     assert_eq!(cache.health(), Health::Synced);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_long_list_is_streamed_to_its_end() {
-    let sea = Arc::new(Mutex::new(Sea {
+    let server = Arc::new(Mutex::new(FakeServer {
         streaming: Streaming::Slow,
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
     for n in 0..60 {
-        sea.lock().act(&Act::Put(n));
+        server.lock().act(&Act::Put(n));
     }
-    let cache = hub(&sea).cache(maps());
+    let cache = hub(&server).cache(maps());
     tokio::time::sleep(Duration::from_mins(4)).await;
     assert_eq!(cache.health(), Health::Starting);
     tokio::time::sleep(Duration::from_mins(2)).await;
     assert_eq!(cache.health(), Health::Synced);
-    assert_eq!((cache.store().len(), sea.lock().pages), (60, 0));
+    assert_eq!((cache.store().len(), server.lock().pages), (60, 0));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_watch_that_panics_starts_again() {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn a_watch_that_panics_is_restarted() {
+    let server = Arc::new(Mutex::new(FakeServer {
         panics: 2,
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let hub = hub(&sea);
+    let hub = hub(&server);
     let cache = hub.cache(maps());
     tokio::time::sleep(Duration::from_millis(100)).await;
     assert_eq!(cache.health(), Health::Broken("panicked: a mistake".into()));
-    tokio::time::sleep(Duration::from_secs(5)).await; // it waits 1 + 2 s
+    tokio::time::sleep(Duration::from_secs(5)).await; // the back-offs are 1 s and 2 s
     assert_eq!(cache.health(), Health::Synced);
     let text = hub.metrics.text();
     let count = r#"pontoon_task_restarts_total{feature="engine",task="watch"} 2"#;
@@ -464,12 +466,12 @@ async fn a_watch_that_panics_starts_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_takes_its_series_with_its_last_watch() {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn the_last_watch_of_a_kind_removes_its_series() {
+    let server = Arc::new(Mutex::new(FakeServer {
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let hub = hub(&sea);
+    let hub = hub(&server);
     let metrics = hub.metrics.clone();
     let series = || {
         let text = metrics.text();
@@ -478,7 +480,7 @@ async fn a_kind_takes_its_series_with_its_last_watch() {
     };
     let (first, second) = (
         hub.cache(maps()),
-        hub.cache(maps().keep(Projection::Metadata)),
+        hub.cache(maps().with_projection(Projection::Metadata)),
     );
     tokio::time::sleep(QUIET).await;
     first.reader.0.read("no object");
@@ -487,7 +489,7 @@ async fn a_kind_takes_its_series_with_its_last_watch() {
     assert_eq!(series().len(), 5, "{:?}", series());
     drop(first);
     tokio::time::sleep(GRACE * 2).await;
-    assert_eq!(series().len(), 5, "the other one needs them");
+    assert_eq!(series().len(), 5, "the other watch uses them");
     drop(second);
     tokio::time::sleep(GRACE * 2).await;
     assert_eq!(series(), Vec::<String>::new());
@@ -502,18 +504,18 @@ async fn a_kind_takes_its_series_with_its_last_watch() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn those_who_ask_the_same_share_one_watch_and_it_ends_after_the_last_of_them() {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn readers_of_one_key_share_a_watch_until_the_last_ends() {
+    let server = Arc::new(Mutex::new(FakeServer {
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let hub = hub(&sea);
+    let hub = hub(&server);
     let (first, second) = (hub.follow(maps()), hub.cache(maps()));
-    let other = hub.follow(maps().keep(Projection::Metadata));
+    let other = hub.follow(maps().with_projection(Projection::Metadata));
     assert_eq!(hub.health().len(), 2);
     drop((first, other));
     tokio::time::sleep(GRACE * 2).await;
-    assert_eq!(hub.health().len(), 1, "one is still read");
+    assert_eq!(hub.health().len(), 1, "one watch still has a reader");
     drop(second);
     tokio::time::sleep(GRACE / 2).await;
     let back = hub.follow(maps());
@@ -521,7 +523,7 @@ async fn those_who_ask_the_same_share_one_watch_and_it_ends_after_the_last_of_th
     assert_eq!(
         hub.health().len(),
         1,
-        "it came back within the grace period"
+        "a reader came back within the grace period"
     );
     drop(back);
     tokio::time::sleep(GRACE * 2).await;
@@ -529,37 +531,37 @@ async fn those_who_ask_the_same_share_one_watch_and_it_ends_after_the_last_of_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_falls_behind_is_told_to_look_again_and_holds_up_nobody() {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn a_slow_reader_gets_resync_and_delays_no_other_reader() {
+    let server = Arc::new(Mutex::new(FakeServer {
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let hub = hub(&sea);
-    let (mut slow, mut quick) = (hub.follow(maps()), hub.follow(maps()));
+    let hub = hub(&server);
+    let (mut slow, mut fast) = (hub.follow(maps()), hub.follow(maps()));
     assert!(matches!(slow.next().await, Change::Synced));
     for _ in 0..6000 {
-        sea.lock().act(&Act::Put(1));
+        server.lock().act(&Act::Put(1));
     }
-    let mut held = BTreeMap::new();
-    listen(&mut quick, &mut held).await;
-    assert_eq!(held.values().copied().collect::<Vec<_>>(), [6001]);
+    let mut objects = BTreeMap::new();
+    receive(&mut fast, &mut objects).await;
+    assert_eq!(objects.values().copied().collect::<Vec<_>>(), [6001]);
     assert!(matches!(slow.next().await, Change::Resync));
 }
 
 #[rstest]
-#[case::as_many_as_it_may(256, false)]
+#[case::at_the_limit(256, false)]
 #[case::one_more(257, true)]
 #[tokio::test(start_paused = true)]
 async fn a_reader_may_be_256_changes_behind(#[case] changes: u64, #[case] is_late: bool) {
-    let sea = Arc::new(Mutex::new(Sea {
+    let server = Arc::new(Mutex::new(FakeServer {
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let hub = hub(&sea);
+    let hub = hub(&server);
     let mut followed = hub.follow(maps());
     assert!(matches!(followed.next().await, Change::Synced));
     for version in 2..2 + changes {
-        let json = Sea::object("o1", version).to_string();
+        let json = FakeServer::object("o1", version).to_string();
         let object = Stored::read(&maps().kind, &json, &Projection::Full);
         followed.store().apply(object.unwrap());
     }
@@ -567,69 +569,71 @@ async fn a_reader_may_be_256_changes_behind(#[case] changes: u64, #[case] is_lat
     assert_eq!(matches!(change, Change::Resync), is_late, "{change:?}");
 }
 
-/// A hub that has read three ships of which one is gone again.
-async fn fleet(sea: &Arc<Mutex<Sea>>) -> (Hub, Cache, Followed, BTreeMap<ObjectKey, u64>) {
+/// A hub that has cached two ships; a third one was deleted.
+async fn hub_of_ships(
+    server: &Arc<Mutex<FakeServer>>,
+) -> (Hub, Cache, Followed, BTreeMap<ObjectKey, u64>) {
     for act in [Act::Put(1), Act::Put(2), Act::Put(3), Act::Delete(2)] {
-        sea.lock().act(&act);
+        server.lock().act(&act);
     }
-    let hub = hub(sea);
+    let hub = hub(server);
     let (cache, mut followed) = (hub.cache(ships()), hub.follow(ships()));
-    let mut held = BTreeMap::new();
-    listen(&mut followed, &mut held).await;
-    assert_eq!((held.len(), cache.health()), (2, Health::Synced));
-    (hub, cache, followed, held)
+    let mut objects = BTreeMap::new();
+    receive(&mut followed, &mut objects).await;
+    assert_eq!((objects.len(), cache.health()), (2, Health::Synced));
+    (hub, cache, followed, objects)
 }
 
 #[rstest]
 #[case::it_is_listed(Discovery::Listed, false, Health::Unserved)]
 #[case::another_version_has_it(Discovery::InOtherVersion, false, Health::Unserved)]
-#[case::discovery_is_incomplete(Discovery::Partly, false, Health::Unserved)]
+#[case::discovery_is_incomplete(Discovery::Partial, false, Health::Unserved)]
 #[case::discovery_does_not_answer(Discovery::Fails, false, Health::Unserved)]
 #[case::its_crd_is_there(Discovery::NoGroup, true, Health::Unserved)]
 #[case::its_group_lacks_it(Discovery::NotListed, false, Health::Absent)]
 #[case::its_group_is_gone(Discovery::NoGroup, false, Health::Absent)]
 #[tokio::test(start_paused = true)]
-async fn a_404_is_emptiness_only_if_the_kind_is_gone(
+async fn a_404_clears_the_cache_only_if_the_kind_is_absent(
     #[case] discovery: Discovery,
     #[case] crd: bool,
     #[case] health: Health,
 ) {
-    let sea = Arc::new(Mutex::new(Sea {
+    let server = Arc::new(Mutex::new(FakeServer {
         crd,
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let (hub, cache, mut followed, mut held) = fleet(&sea).await;
+    let (hub, cache, mut followed, mut objects) = hub_of_ships(&server).await;
     let _crds = hub.cache(WatchKey::crds());
     tokio::time::sleep(QUIET).await;
     {
-        let mut sea = sea.lock();
-        (sea.unserved, sea.discovery) = (true, discovery);
+        let mut server = server.lock();
+        (server.unserved, server.discovery) = (true, discovery);
     }
-    listen(&mut followed, &mut held).await;
+    receive(&mut followed, &mut objects).await;
     let is_absent = health == Health::Absent;
     assert_eq!(cache.health(), health);
     assert_eq!(cache.is_settled(), is_absent);
     assert_eq!(
-        held.len(),
+        objects.len(),
         if is_absent { 0 } else { 2 },
-        "what a reader was told"
+        "what a reader has received"
     );
-    assert_eq!(cache.store().len(), held.len());
+    assert_eq!(cache.store().len(), objects.len());
 
-    sea.lock().unserved = false;
-    listen(&mut followed, &mut held).await;
+    server.lock().unserved = false;
+    receive(&mut followed, &mut objects).await;
     assert_eq!((cache.health(), cache.is_settled()), (Health::Synced, true));
-    assert_eq!(held.len(), 2);
+    assert_eq!(objects.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_in_doubt_stays_so_while_the_server_is_away() {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn an_unserved_kind_stays_unserved_while_disconnected() {
+    let server = Arc::new(Mutex::new(FakeServer {
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let (_hub, cache, _followed, _) = fleet(&sea).await;
+    let (_hub, cache, _followed, _) = hub_of_ships(&server).await;
     let watch = &cache.reader.0;
     watch.set_health(Health::Unserved);
     watch.set_health(Health::Broken("away".into()));
@@ -640,34 +644,34 @@ async fn a_kind_in_doubt_stays_so_while_the_server_is_away() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_crd_that_comes_is_tried_again_within_seconds() {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn a_kind_is_retried_within_seconds_of_its_new_crd() {
+    let server = Arc::new(Mutex::new(FakeServer {
         unserved: true,
         discovery: Discovery::NoGroup,
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let hub = hub(&sea);
+    let hub = hub(&server);
     let cache = hub.cache(ships());
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(cache.health(), Health::Absent);
     hub.wake("example.io", "ships");
-    tokio::time::sleep(Duration::from_millis(500)).await; // this server has not heard of it yet
+    tokio::time::sleep(Duration::from_millis(500)).await; // this API server does not serve it yet
     assert_eq!(cache.health(), Health::Absent);
-    sea.lock().unserved = false;
+    server.lock().unserved = false;
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(cache.health(), Health::Synced);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_lagging_reader_of_crds_wakes_every_kind() {
-    let sea = Arc::new(Mutex::new(Sea {
+    let server = Arc::new(Mutex::new(FakeServer {
         unserved: true,
         discovery: Discovery::NoGroup,
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let hub = hub(&sea);
+    let hub = hub(&server);
     let (cache, crds) = (hub.cache(ships()), hub.follow(WatchKey::crds()));
     tokio::time::sleep(Duration::from_mins(10)).await;
     assert_eq!(cache.health(), Health::Absent);
@@ -680,10 +684,10 @@ async fn a_lagging_reader_of_crds_wakes_every_kind() {
         let crd = Stored::read(&crds_key.kind, &json.to_string(), &crds_key.projection);
         crds.store().apply(crd.unwrap());
     }
-    sea.lock().unserved = false;
+    server.lock().unserved = false;
     let waking = hub.clone().wake_on_crds(crds);
     let woken = tokio::time::timeout(Duration::from_secs(2), waking).await;
-    assert!(woken.is_err(), "it goes on");
+    assert!(woken.is_err(), "it runs until it is dropped");
     assert_eq!(cache.health(), Health::Synced);
 }
 
@@ -691,54 +695,54 @@ async fn a_lagging_reader_of_crds_wakes_every_kind() {
 #[case::after_a_silence(Bookmarks::Newer)]
 #[case::after_an_old_bookmark(Bookmarks::All)]
 #[tokio::test(start_paused = true)]
-async fn a_restored_etcd_is_believed(#[case] bookmarks: Bookmarks) {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn the_older_state_of_a_restored_etcd_is_accepted(#[case] bookmarks: Bookmarks) {
+    let server = Arc::new(Mutex::new(FakeServer {
         version: 100,
         bookmarks,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
-    let (_hub, cache, mut followed, mut held) = fleet(&sea).await;
+    let (_hub, cache, mut followed, mut objects) = hub_of_ships(&server).await;
     {
-        let mut sea = sea.lock();
-        sea.version = 50;
-        sea.log.clear();
-        sea.objects = [("o1".to_owned(), 40), ("o9".to_owned(), 45)].into();
+        let mut server = server.lock();
+        server.version = 50;
+        server.log.clear();
+        server.objects = [("o1".to_owned(), 40), ("o9".to_owned(), 45)].into();
     }
-    tokio::time::sleep(Duration::from_mins(2)).await; // longer than any server is silent
-    listen(&mut followed, &mut held).await;
+    tokio::time::sleep(Duration::from_mins(2)).await; // longer than the server's longest silence
+    receive(&mut followed, &mut objects).await;
     let restored = [("o1", 40), ("o9", 45)];
     let restored = restored.map(|(name, version)| (ObjectKey::namespaced("a", name), version));
-    assert_eq!(held, restored.into());
+    assert_eq!(objects, restored.into());
     assert_eq!(cache.health(), Health::Synced);
 
-    sea.lock().act(&Act::Put(1));
-    listen(&mut followed, &mut held).await;
-    assert_eq!(held[&ObjectKey::namespaced("a", "o1")], 51);
+    server.lock().act(&Act::Put(1));
+    receive(&mut followed, &mut objects).await;
+    assert_eq!(objects[&ObjectKey::namespaced("a", "o1")], 51);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cache_tells_how_fresh_it_is() {
-    let sea = Arc::new(Mutex::new(Sea {
+async fn a_cache_is_fresh_while_the_server_sends() {
+    let server = Arc::new(Mutex::new(FakeServer {
         version: 1,
-        ..Sea::default()
+        ..FakeServer::default()
     }));
     let clock = Arc::new(TestClock::new());
-    let hub = hub(&sea).with_clock(clock.clone());
+    let hub = hub(&server).with_clock(clock.clone());
     let cache = hub.cache(ships());
     let is_fresh = || cache.is_fresh_within(Duration::from_mins(5));
-    assert!(!is_fresh(), "nothing read");
+    assert!(!is_fresh(), "nothing is cached yet");
     tokio::time::sleep(QUIET).await;
     assert!(is_fresh());
     clock.advance(Duration::from_mins(6));
-    assert!(!is_fresh() && cache.is_settled(), "nothing heard since");
-    sea.lock().act(&Act::Put(1));
+    assert!(!is_fresh() && cache.is_settled(), "no event since then");
+    server.lock().act(&Act::Put(1));
     tokio::time::sleep(QUIET).await;
     assert!(is_fresh());
-    sea.lock().unserved = true;
+    server.lock().unserved = true;
     tokio::time::sleep(QUIET).await;
-    assert!(!is_fresh(), "in doubt");
-    sea.lock().discovery = Discovery::NoGroup;
+    assert!(!is_fresh(), "unserved, but not confirmed to be absent");
+    server.lock().discovery = Discovery::NoGroup;
     tokio::time::sleep(QUIET).await;
     clock.advance(Duration::from_mins(6));
-    assert!(is_fresh(), "the kind is confirmed to be gone");
+    assert!(is_fresh(), "the kind is confirmed to be absent");
 }

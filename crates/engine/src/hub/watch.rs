@@ -1,4 +1,4 @@
-//! One watch, kept alive: list, follow, and start again after whatever happens.
+//! Runs one watch: lists objects, follows changes, and reconnects after every interruption.
 
 use std::collections::HashMap;
 use std::pin::Pin;
@@ -20,89 +20,89 @@ use super::{Health, Hub, Watch};
 use crate::client::NoAnswer;
 use crate::stored::{Projection, Stored};
 
-/// The server ends a watch after this long; another takes its place.
+/// The server ends a watch after this time. Then the hub opens another.
 const WATCH_SECONDS: u32 = 290;
-/// Bookmarks come every minute, so a longer silence is a dead connection.
+/// The server sends a bookmark every minute, so after a longer silence the connection is dead.
 const SILENCE: Duration = Duration::from_secs(100);
-/// Objects a page, where the server does not stream lists.
+/// Objects in a page, if the server does not stream lists.
 const PAGE: u32 = 500;
 const RETRY: Backoff = Backoff {
     first: Duration::from_millis(200),
     cap: Duration::from_secs(10),
     jitter: 0.3,
 };
-/// Between two connections, so that a server that closes at once is not hammered.
+/// Pause between two connections, for a server that closes them at once.
 const PAUSE: Duration = Duration::from_millis(100);
-/// A kind that is not served is tried again after these pauses, then every `UNSERVED`. A CRD that
-/// comes starts the sequence anew: in a highly available cluster the next server may not have it yet.
-const UNSERVED_FIRST: [Duration; 5] = [
+/// Pauses between the first retries of a kind that is not served; then `UNSERVED_PAUSE`. A change of its
+/// CRD restarts the sequence: with several API servers, the next one may not serve the CRD yet.
+const FIRST_UNSERVED_PAUSES: [Duration; 5] = [
     Duration::from_millis(200),
     Duration::from_millis(500),
     Duration::from_secs(1),
     Duration::from_secs(2),
     Duration::from_secs(5),
 ];
-const UNSERVED: Duration = Duration::from_secs(30);
-/// A streamed list pauses at most this long; a server that ignores the request sends no end of it.
-/// Controllers wait 30 s for what they follow: by then the pages must have been read.
+const UNSERVED_PAUSE: Duration = Duration::from_secs(30);
+/// The longest silence within a streamed list. A server that ignores `sendInitialEvents` never ends it.
+/// Controllers wait 30 s for the objects they follow. The pages must have been read by then.
 const STREAM_SILENCE: Duration = Duration::from_secs(10);
-/// The objects of a streamed list come first, all as ADDED, however long that takes. After any other
-/// event its end must follow within this time: kube-apiserver tries to send it every second, and a
-/// server that ignores the request would go on with changes alone.
-const LIST_END: Duration = Duration::from_secs(10);
-/// So many unusable answers in a row to the request for a streamed list: the server does not stream.
+/// A streamed list begins with all objects as ADDED events, and that may take long. After any other
+/// event the end of the list must follow within this time. kube-apiserver tries to send it every
+/// second. A server that ignores `sendInitialEvents` sends only changes.
+const LIST_END_TIMEOUT: Duration = Duration::from_secs(10);
+/// After this many consecutive unusable responses to a streamed list, the hub reads pages instead.
 const STREAM_TRIES: u32 = 2;
-/// A server that did not stream a list is asked for it again after this long.
-const NO_STREAMING: Duration = Duration::from_hours(1);
+/// The hub requests a streamed list again after this time, if the server did not stream one.
+const STREAM_RETRY: Duration = Duration::from_hours(1);
 
-/// Why a watch must start again.
+/// Why a connection of a watch ended.
 #[derive(Debug)]
-enum Ended {
-    /// The server closed it in good order: go on from the last version.
-    Normally,
-    /// The version is too old, or nothing came from there on: list again.
+enum Disconnect {
+    /// The server closed it normally: continue from the last version.
+    Closed,
+    /// The version is too old, or the server sent nothing after it: list again.
     Expired,
-    /// The server has older versions than it had: list again, and believe it.
+    /// The server's versions are lower than before: list again, and accept older objects.
     WentBack,
     /// The server answered 404.
     NotServed,
-    /// The server answered with another error, or not as asked.
+    /// The server answered with another error, or did not follow the protocol.
     Refused(String),
-    /// The server did not begin to answer in time, or sent a line that is no event.
+    /// The server did not begin to answer in time, or sent a line that is no watch event.
     Unusable(String),
-    /// The connection failed; go on from the last version after a pause.
+    /// The connection failed: continue from the last version after a pause.
     Broken(String),
 }
 
-/// Where a watch stands between two connections.
+/// What a watch remembers between two connections.
 #[derive(Debug, Default)]
 struct Position {
-    /// Where to go on; `None` before a list is complete.
+    /// The version to continue from; `None` before a list is complete.
     version: Option<String>,
-    /// The highest version that the server has shown on this watch.
+    /// The highest version that the server has sent on this watch.
     newest: u64,
     /// When the server last failed to stream a list, by the hub's clock.
     no_streaming: Option<Duration>,
 }
 
 impl Position {
-    fn streams(&self, now: Duration) -> bool {
+    fn uses_streaming(&self, now: Duration) -> bool {
         self.no_streaming
-            .is_none_or(|since| now.saturating_sub(since) >= NO_STREAMING)
+            .is_none_or(|since| now.saturating_sub(since) >= STREAM_RETRY)
     }
 
-    fn go_on_from(&mut self, version: String) {
+    fn continue_from(&mut self, version: String) {
         self.newest = self.newest.max(number(&version).unwrap_or(0));
         self.version = Some(version);
     }
 
-    /// Whether a server that shows `version` went back: etcd was restored from a backup.
+    /// Whether a server that sends `version` has returned to an older state: a restored etcd.
     fn is_ahead_of(&self, version: &str) -> bool {
         number(version).is_some_and(|number| number < self.newest)
     }
 }
 
-/// Versions of aggregated API servers need not be numbers.
+/// The version as a number. Aggregated API servers may use other texts.
 fn number(version: &str) -> Option<u64> {
     version.parse().ok()
 }
@@ -119,7 +119,7 @@ struct WireEvent<'a> {
 #[derive(Deserialize)]
 struct WireList<'a> {
     metadata: WireListMeta,
-    /// An empty list of metadata can come as null.
+    /// The server may send an empty list of metadata as null.
     #[serde(borrow, default)]
     items: Option<Vec<&'a RawValue>>,
 }
@@ -144,46 +144,46 @@ struct WireBookmarkMeta {
     annotations: HashMap<String, String>,
 }
 
-/// Runs until dropped.
-pub(super) async fn keep(watch: Arc<Watch>, hub: Hub) {
+/// Keeps the watch connected until it is dropped.
+pub(super) async fn run(watch: Arc<Watch>, hub: Hub) {
     let mut position = Position::default();
     let (mut failures, mut unserved, mut unusable) = (0, 0, 0);
     loop {
         let ended = connection(&watch, &hub, &mut position, &mut failures).await;
         let restarts = &watch.metrics.watch_restarts;
         restarts.get_or_create(&watch.label()).inc();
-        if !matches!(ended, Ended::NotServed) {
+        if !matches!(ended, Disconnect::NotServed) {
             unserved = 0;
         }
-        let is_streamed_list = position.version.is_none() && position.streams(hub.now());
-        if is_streamed_list && matches!(ended, Ended::Unusable(_)) {
+        let is_streamed_list = position.version.is_none() && position.uses_streaming(hub.now());
+        if is_streamed_list && matches!(ended, Disconnect::Unusable(_)) {
             unusable += 1;
         } else {
             unusable = 0;
         }
         match ended {
-            Ended::Normally => tokio::time::sleep(PAUSE).await,
-            Ended::Expired | Ended::WentBack => {
+            Disconnect::Closed => tokio::time::sleep(PAUSE).await,
+            Disconnect::Expired | Disconnect::WentBack => {
                 position.version = None;
                 tokio::time::sleep(PAUSE).await;
             }
-            Ended::NotServed => {
+            Disconnect::NotServed => {
                 position.version = None;
                 not_served(&watch, &hub).await;
-                let pause = UNSERVED_FIRST.get(unserved).copied();
+                let pause = FIRST_UNSERVED_PAUSES.get(unserved).copied();
                 unserved += 1;
                 tokio::select! {
                     () = watch.woken.notified() => unserved = 0,
-                    () = tokio::time::sleep(pause.unwrap_or(UNSERVED)) => {}
+                    () = tokio::time::sleep(pause.unwrap_or(UNSERVED_PAUSE)) => {}
                 }
             }
-            Ended::Refused(why) | Ended::Unusable(why)
+            Disconnect::Refused(why) | Disconnect::Unusable(why)
                 if is_streamed_list && (unusable == 0 || unusable >= STREAM_TRIES) =>
             {
                 tracing::debug!(kind = %watch.key.kind, why, "list not streamed; reading pages");
                 position.no_streaming = Some(hub.now());
             }
-            Ended::Refused(why) | Ended::Unusable(why) | Ended::Broken(why) => {
+            Disconnect::Refused(why) | Disconnect::Unusable(why) | Disconnect::Broken(why) => {
                 tracing::debug!(kind = %watch.key.kind, why, "watch interrupted");
                 watch.set_health(Health::Broken(why));
                 failures += 1;
@@ -193,7 +193,7 @@ pub(super) async fn keep(watch: Arc<Watch>, hub: Hub) {
     }
 }
 
-/// The server answered 404. What is held goes only if the kind is confirmed to be gone.
+/// Handles a 404. Clears the cache only if the kind is confirmed to be absent.
 async fn not_served(watch: &Watch, hub: &Hub) {
     if hub.is_absent(&watch.key.kind).await {
         watch.store.clear();
@@ -209,16 +209,16 @@ async fn connection(
     hub: &Hub,
     position: &mut Position,
     failures: &mut u32,
-) -> Ended {
+) -> Disconnect {
     let client = &hub.client;
-    if position.version.is_none() && !position.streams(hub.now()) {
+    if position.version.is_none() && !position.uses_streaming(hub.now()) {
         match list(watch, client).await {
             Ok((fresh, version)) => complete(watch, position, fresh, version),
             Err(ended) => return ended,
         }
-        *watch.heard.lock() = Some(hub.now());
+        *watch.last_received.lock() = Some(hub.now());
     }
-    // Without a version the server sends all there is first, then a marked bookmark.
+    // Without a version the server sends all existing objects, then a bookmark that ends the list.
     let mut fresh = position.version.is_none().then(HashMap::new);
     let mut body = match open(
         client,
@@ -236,7 +236,7 @@ async fn connection(
         watch.set_health(Health::Starting);
     }
     let mut pending = BytesMut::new();
-    let mut has_lines = false;
+    let mut has_received = false;
     let mut end_due: Option<Pin<Box<Sleep>>> = None;
     loop {
         let silence = if fresh.is_some() {
@@ -252,71 +252,73 @@ async fn connection(
         };
         let frame = tokio::select! {
             biased; // a frame may always be ready
-            () = overdue => return Ended::Refused("the list has no end".to_owned()),
+            () = overdue => return Disconnect::Refused("the streamed list has no end".to_owned()),
             frame = tokio::time::timeout(silence, body.frame()) => frame,
         };
         let frame = match frame {
             Err(_) if fresh.is_some() => {
-                return Ended::Refused("the list did not come to its end".to_owned());
+                return Disconnect::Refused("the streamed list stopped before its end".to_owned());
             }
-            // After a restore of etcd the server may have no version as high as the one we go on
-            // from. Then it sends neither changes nor bookmarks until it has.
-            Err(_) if !has_lines => return Ended::Expired,
-            Err(_) => return Ended::Broken(format!("nothing heard for {} s", silence.as_secs())),
+            // After a restore of etcd the server's versions may be lower than ours. Then it sends
+            // neither changes nor bookmarks until its version is higher.
+            Err(_) if !has_received => return Disconnect::Expired,
+            Err(_) => return Disconnect::Broken(format!("no data for {} s", silence.as_secs())),
             Ok(None) if fresh.is_some() => {
-                return Ended::Refused("the list ended early".to_owned());
+                return Disconnect::Refused(
+                    "the connection was closed within the streamed list".to_owned(),
+                );
             }
-            Ok(None) => return Ended::Normally,
-            Ok(Some(Err(error))) => return Ended::Broken(crate::error::chain(&error)),
+            Ok(None) => return Disconnect::Closed,
+            Ok(Some(Err(error))) => return Disconnect::Broken(crate::error::chain(&error)),
             Ok(Some(Ok(frame))) => frame,
         };
         if let Ok(bytes) = frame.into_data() {
             pending.extend_from_slice(&bytes);
         }
         while let Some(end) = pending.iter().position(|byte| *byte == b'\n') {
-            has_lines = true;
+            has_received = true;
             let line = pending.split_to(end + 1);
-            let is_added = match take(watch, position, &mut fresh, &line) {
+            let is_added = match read_event(watch, position, &mut fresh, &line) {
                 Ok(is_added) => is_added,
                 Err(ended) => return ended,
             };
             if fresh.is_none() {
                 end_due = None;
                 *failures = 0;
-                *watch.heard.lock() = Some(hub.now());
+                *watch.last_received.lock() = Some(hub.now());
             } else if !is_added && end_due.is_none() {
-                end_due = Some(Box::pin(tokio::time::sleep(LIST_END)));
+                end_due = Some(Box::pin(tokio::time::sleep(LIST_END_TIMEOUT)));
             }
         }
     }
 }
 
-/// All that exists has been read, as of `version`.
+/// Stores a complete list, as of `version`.
 fn complete(watch: &Watch, position: &mut Position, fresh: Fresh, version: String) {
     let restored = position.is_ahead_of(&version);
     if restored {
         tracing::error!(
             kind = %watch.key.kind, version, newest = position.newest,
-            "the API server went back to an older state (was etcd restored from a backup?); \
-             all objects were read again; restart the operator so that it forgets the newer state"
+            "the API server returned to an older state (was etcd restored from a backup?); \
+             all objects were listed again; restart the operator to clear its memory of the newer state"
         );
         position.newest = 0;
     }
     watch.store.replace(fresh, restored);
     watch.count_bytes();
     watch.set_health(Health::Synced);
-    position.go_on_from(version);
+    position.continue_from(version);
 }
 
-/// Takes in one line of a watch. Answers whether it is an addition.
-fn take(
+/// Processes one event of a watch. Returns whether it is an addition.
+fn read_event(
     watch: &Watch,
     position: &mut Position,
     fresh: &mut Option<Fresh>,
     line: &[u8],
-) -> Result<bool, Ended> {
+) -> Result<bool, Disconnect> {
     let event: WireEvent<'_> = serde_json::from_slice(line)
-        .map_err(|error| Ended::Unusable(format!("a line that is no event: {error}")))?;
+        .map_err(|error| Disconnect::Unusable(format!("a line is no watch event: {error}")))?;
     match event.r#type {
         "ERROR" => return Err(server_error(event.object.get())),
         "BOOKMARK" => {
@@ -326,11 +328,11 @@ fn take(
         _ => {}
     }
     let is_added = event.r#type == "ADDED";
-    // One object that cannot be read is counted and left out; the watch goes on.
+    // An object that cannot be read is counted and skipped. The watch continues.
     let Some(object) = watch.read(event.object.get()) else {
         return Ok(is_added);
     };
-    // Before the list is complete no version is one to go on from.
+    // The watch cannot continue from a version that it has seen before the list is complete.
     match (fresh, event.r#type) {
         (Some(fresh), "DELETED") => {
             fresh.remove(object.key());
@@ -339,12 +341,12 @@ fn take(
             fresh.insert(object.key().clone(), object);
         }
         (None, "DELETED") => {
-            position.go_on_from(object.resource_version());
+            position.continue_from(object.resource_version());
             watch.store.delete(object.key());
             watch.count_bytes();
         }
         (None, _) => {
-            position.go_on_from(object.resource_version());
+            position.continue_from(object.resource_version());
             watch.store.apply(object);
             watch.count_bytes();
         }
@@ -357,7 +359,7 @@ fn bookmark(
     position: &mut Position,
     fresh: &mut Option<Fresh>,
     object: &str,
-) -> Result<(), Ended> {
+) -> Result<(), Disconnect> {
     let Ok(WireBookmark { metadata }) = serde_json::from_str(object) else {
         return Ok(());
     };
@@ -367,24 +369,24 @@ fn bookmark(
         .contains_key("k8s.io/initial-events-end");
     match fresh.take_if(|_| ends_list) {
         Some(all) => complete(watch, position, all, version),
-        None if fresh.is_some() => {} // the list goes on
-        None if position.is_ahead_of(&version) => return Err(Ended::WentBack),
-        None => position.go_on_from(version),
+        None if fresh.is_some() => {} // the list continues
+        None if position.is_ahead_of(&version) => return Err(Disconnect::WentBack),
+        None => position.continue_from(version),
     }
     Ok(())
 }
 
-fn server_error(status: &str) -> Ended {
+fn server_error(status: &str) -> Disconnect {
     let status: Status = serde_json::from_str(status).unwrap_or_default();
     if status.code == 410 || status.reason == "Expired" {
-        Ended::Expired
+        Disconnect::Expired
     } else {
-        Ended::Refused(format!("{} {}", status.code, status.message))
+        Disconnect::Refused(format!("{} {}", status.code, status.message))
     }
 }
 
-/// Reads the whole collection page by page; answers the version to follow from.
-async fn list(watch: &Watch, client: &Client) -> Result<(Fresh, String), Ended> {
+/// Lists all objects page by page. Returns them and the version to watch from.
+async fn list(watch: &Watch, client: &Client) -> Result<(Fresh, String), Disconnect> {
     let mut fresh = HashMap::new();
     let mut token = String::new();
     loop {
@@ -397,12 +399,12 @@ async fn list(watch: &Watch, client: &Client) -> Result<(Fresh, String), Ended> 
         let bytes = body
             .collect()
             .await
-            .map_err(|e| Ended::Broken(crate::error::chain(&e)))?
+            .map_err(|e| Disconnect::Broken(crate::error::chain(&e)))?
             .to_bytes();
         let page: WireList<'_> =
-            serde_json::from_slice(&bytes).map_err(|e| Ended::Broken(e.to_string()))?;
-        for item in page.items.into_iter().flatten() {
-            if let Some(object) = watch.read(item.get()) {
+            serde_json::from_slice(&bytes).map_err(|e| Disconnect::Broken(e.to_string()))?;
+        for json in page.items.into_iter().flatten() {
+            if let Some(object) = watch.read(json.get()) {
                 fresh.insert(object.key().clone(), object);
             }
         }
@@ -413,7 +415,7 @@ async fn list(watch: &Watch, client: &Client) -> Result<(Fresh, String), Ended> 
     }
 }
 
-/// The form to ask for; where metadata is enough, a watch and a list have it by different names.
+/// The Accept header. Metadata alone has different type names for a watch and for a list.
 fn accept(projection: &Projection, metadata: &str) -> String {
     match projection {
         Projection::Metadata => format!("application/json;as={metadata};g=meta.k8s.io;v=v1"),
@@ -423,16 +425,16 @@ fn accept(projection: &Projection, metadata: &str) -> String {
     }
 }
 
-async fn open(client: &Client, path: &str, accept: String) -> Result<Body, Ended> {
+async fn open(client: &Client, path: &str, accept: String) -> Result<Body, Disconnect> {
     let request = Request::get(path)
         .header(http::header::ACCEPT, accept)
         .body(Body::empty());
-    let request = request.map_err(|error| Ended::Broken(error.to_string()))?;
+    let request = request.map_err(|error| Disconnect::Broken(error.to_string()))?;
     let response = client.send(request).await.map_err(|error| {
         let why = crate::error::chain(&error);
         match error {
-            kube::Error::Service(cause) if cause.is::<NoAnswer>() => Ended::Unusable(why),
-            _ => Ended::Broken(why),
+            kube::Error::Service(cause) if cause.is::<NoAnswer>() => Disconnect::Unusable(why),
+            _ => Disconnect::Broken(why),
         }
     })?;
     let status = response.status();
@@ -447,11 +449,11 @@ async fn open(client: &Client, path: &str, accept: String) -> Result<Body, Ended
         .unwrap_or_default();
     let text = String::from_utf8_lossy(&text).into_owned();
     Err(match status.as_u16() {
-        404 => Ended::NotServed,
-        410 => Ended::Expired,
+        404 => Disconnect::NotServed,
+        410 => Disconnect::Expired,
         code => {
             let status: Status = serde_json::from_str(&text).unwrap_or_default();
-            Ended::Refused(format!(
+            Disconnect::Refused(format!(
                 "the API server answered {code}: {}",
                 status.message
             ))

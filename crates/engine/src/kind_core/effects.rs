@@ -1,4 +1,4 @@
-//! What a pass may do to the world. Production, preview and simulator each bring their own.
+//! The effects of a pass. Production, preview and simulator each implement them.
 
 use std::time::Duration;
 
@@ -14,30 +14,30 @@ use crate::Note;
 pub enum Mode {
     /// Steps are performed, and the object is written.
     Perform,
-    /// Steps are collected. Finalizer and intents count as saved; nothing is written.
+    /// Steps are collected. Finalizer and intents count as saved. Nothing is written.
     Preview,
 }
 
-/// A write of the object itself. A pass makes at most one of metadata and one of status.
+/// A write of the object itself. A pass makes at most one write of metadata and one of status.
 #[derive(Debug, Clone, PartialEq)]
 pub enum ObjectWrite<'a> {
-    /// Puts the finalizer on the object.
+    /// Adds the finalizer to the object.
     AddFinalizer(&'a str),
-    /// Lets the object go.
+    /// Removes the finalizer, so that the object can go.
     RemoveFinalizer(&'a str),
-    /// Removes an annotation that has done its work.
+    /// Removes an annotation.
     RemoveAnnotation(&'a str),
-    /// Replaces what the kind's type knows of the status.
+    /// Replaces the fields of the status that the kind's type has.
     Status {
-        /// What the kind's type knew of the old one, as JSON.
+        /// These fields of the old status, as JSON.
         before: &'a Value,
-        /// The new one, conditions included.
+        /// The new status with its conditions.
         after: &'a Value,
     },
 }
 
 impl ObjectWrite<'_> {
-    /// The word in the kill points around this write.
+    /// The name in the kill points of this write.
     pub(super) fn name(&self) -> &'static str {
         match self {
             Self::AddFinalizer(_) | Self::RemoveFinalizer(_) | Self::RemoveAnnotation(_) => {
@@ -48,24 +48,24 @@ impl ObjectWrite<'_> {
     }
 }
 
-/// What a pass may do to the world.
+/// The effects of a pass.
 ///
-/// Every write asks the leader's guard when its bytes leave, so the guard is behind these functions and
-/// not in the loop. A closed guard answers [`Class::Deposed`](kernel::Class::Deposed); the loop then ends
-/// the pass and writes nothing more.
+/// Every write checks the leader's guard when its bytes are sent, so implementations have the guard and
+/// not the loop. A closed guard returns [`Class::Deposed`](kernel::Class::Deposed). The loop then ends the
+/// pass and writes nothing more.
 pub trait Effects<K: KindCore>: Sync {
     /// Whether steps are performed.
     fn mode(&self) -> Mode {
         Mode::Perform
     }
 
-    /// The wall time.
+    /// The current time.
     fn now(&self) -> Timestamp;
 
-    /// Time since the process began.
+    /// The time since the start of the process.
     fn elapsed(&self) -> Duration;
 
-    /// Takes facts from the caches.
+    /// Reads facts from the caches.
     fn gather(&self, object: &Object<K>) -> K::Facts;
 
     /// Counts a pass in the kind's own metrics.
@@ -73,12 +73,12 @@ pub trait Effects<K: KindCore>: Sync {
         let _ = (world, ended, took);
     }
 
-    /// A chaos build may end the process here.
+    /// A point at which a chaos build may end the process.
     fn kill_point(&self, name: &str) {
         let _ = name;
     }
 
-    /// Records an event about the object.
+    /// Emits an event about the object.
     fn event(&self, note: Note) {
         let _ = note;
     }
@@ -89,14 +89,14 @@ pub trait Effects<K: KindCore>: Sync {
     /// Performs one step.
     fn apply(&self, step: &K::Step) -> impl Future<Output = Result<K::Outcome, CallError>> + Send;
 
-    /// Writes the object under the version given, and returns its new version.
+    /// Writes the object, bound to `version`. Returns its new version.
     fn write(
         &self,
         write: ObjectWrite<'_>,
         version: &str,
     ) -> impl Future<Output = Result<String, CallError>> + Send;
 
-    /// Waits for calls that leave the cluster, without a place among the running passes.
+    /// Waits for calls that leave the cluster. The pass gives its slot back meanwhile.
     fn wait_outside<T: Send>(
         &self,
         wait: impl Future<Output = T> + Send,

@@ -1,18 +1,18 @@
-//! What a service has refused is not asked again at once.
+//! A step that a service refused is not sent again at once.
 
 use std::collections::HashMap;
 use std::time::Duration;
 
 use kernel::{CallError, Class};
 
-/// After the first refusal, and after every later one in a row.
-const USUAL: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(30 * 60)];
+/// The hold-off after the first refusal, and after each further consecutive one.
+const DEFAULT_HOLD_OFF: [Duration; 2] = [Duration::from_secs(5 * 60), Duration::from_secs(30 * 60)];
 
-/// How long a refusal usually holds; none for an error that time alone may cure.
-pub(super) fn usual(class: Class, count: u32) -> Option<Duration> {
+/// The default hold-off after an error; none for an error that may pass by itself.
+pub(super) fn default_hold_off(class: Class, count: u32) -> Option<Duration> {
     match class {
         Class::Denied | Class::Invalid | Class::LimitExceeded => {
-            Some(USUAL[usize::from(count > 0)])
+            Some(DEFAULT_HOLD_OFF[usize::from(count > 0)])
         }
         Class::Throttled
         | Class::Transient
@@ -26,10 +26,10 @@ pub(super) fn usual(class: Class, count: u32) -> Option<Duration> {
     }
 }
 
-/// The last refusal by concern. While it is in force, a step of that concern gets the same refusal again
-/// without a call; so `next` and `status` behave as if the call had been made.
+/// The last refusal of each concern. While it is in force, a step of that concern gets the same refusal
+/// without a call. So `next` and `status` behave as after a call.
 ///
-/// An edit of the spec, a success and a person who asks for a pass end it.
+/// An edit of the spec, a success and an urgent pass end it.
 #[derive(Debug, Default)]
 pub(super) struct HoldOff {
     refusals: HashMap<String, Refusal>,
@@ -56,8 +56,8 @@ impl HoldOff {
         is_in_force.then(|| refusal.error.clone())
     }
 
-    /// Keeps how a step ended. `pace` says how long its refusal holds, from the refusals before it.
-    pub(super) fn note(
+    /// Records how a step ended. `pace` gives the hold-off from the error and the number of refusals before.
+    pub(super) fn record(
         &mut self,
         concern: String,
         generation: i64,
@@ -67,8 +67,8 @@ impl HoldOff {
     ) {
         let before = self.refusals.get(&concern);
         let count = before.map_or(0, |refusal| refusal.count);
-        let held = error.and_then(|error| Some((error.clone(), pace(error, count)?)));
-        let Some((error, pause)) = held else {
+        let refused = error.and_then(|error| Some((error.clone(), pace(error, count)?)));
+        let Some((error, pause)) = refused else {
             self.refusals.remove(&concern);
             return;
         };
@@ -81,7 +81,7 @@ impl HoldOff {
         self.refusals.insert(concern, refusal);
     }
 
-    /// A person asks for a pass: everything may be tried again.
+    /// Ends all hold-offs, because a person waits for the pass.
     pub(super) fn clear(&mut self) {
         self.refusals.clear();
     }
@@ -97,40 +97,40 @@ mod tests {
         CallError::new(Class::Denied, "not permitted")
     }
 
-    fn note(hold_off: &mut HoldOff, elapsed: Duration, error: Option<&CallError>) {
-        let pace = |error: &CallError, count| usual(error.class, count);
-        hold_off.note("create".to_owned(), 1, elapsed, error, pace);
+    fn record(hold_off: &mut HoldOff, elapsed: Duration, error: Option<&CallError>) {
+        let pace = |error: &CallError, count| default_hold_off(error.class, count);
+        hold_off.record("create".to_owned(), 1, elapsed, error, pace);
     }
 
     #[test]
-    fn a_refusal_holds_five_minutes_then_thirty() {
+    fn a_step_is_held_off_for_5_and_then_30_minutes() {
         let mut hold_off = HoldOff::default();
-        note(&mut hold_off, Duration::ZERO, Some(&denied()));
+        record(&mut hold_off, Duration::ZERO, Some(&denied()));
         assert_eq!(hold_off.refusal("create", 1, 4 * MINUTE), Some(denied()));
         assert_eq!(hold_off.refusal("create", 1, 5 * MINUTE), None);
-        note(&mut hold_off, 5 * MINUTE, Some(&denied()));
+        record(&mut hold_off, 5 * MINUTE, Some(&denied()));
         assert_eq!(hold_off.refusal("create", 1, 34 * MINUTE), Some(denied()));
         assert_eq!(hold_off.refusal("create", 1, 35 * MINUTE), None);
     }
 
     #[test]
-    fn an_edit_a_success_and_a_person_end_it() {
+    fn an_edit_a_success_and_an_urgent_pass_end_a_hold_off() {
         let mut hold_off = HoldOff::default();
-        note(&mut hold_off, Duration::ZERO, Some(&denied()));
+        record(&mut hold_off, Duration::ZERO, Some(&denied()));
         assert_eq!(hold_off.refusal("create", 2, MINUTE), None);
         assert_eq!(hold_off.refusal("delete", 1, MINUTE), None);
-        note(&mut hold_off, MINUTE, None);
+        record(&mut hold_off, MINUTE, None);
         assert_eq!(hold_off.refusal("create", 1, MINUTE), None);
-        note(&mut hold_off, MINUTE, Some(&denied()));
+        record(&mut hold_off, MINUTE, Some(&denied()));
         hold_off.clear();
         assert_eq!(hold_off.refusal("create", 1, MINUTE), None);
     }
 
     #[test]
-    fn what_time_cures_is_not_held_off() {
+    fn an_error_that_passes_by_itself_is_not_held_off() {
         let mut hold_off = HoldOff::default();
         let error = CallError::new(Class::Throttled, "too many");
-        note(&mut hold_off, Duration::ZERO, Some(&error));
+        record(&mut hold_off, Duration::ZERO, Some(&error));
         assert_eq!(hold_off.refusal("create", 1, Duration::ZERO), None);
     }
 }

@@ -3,10 +3,10 @@
 //! ```text
 //! gather ─▶ next ─▶ calls ─▶ learn ─▶ next ─▶ … ─▶ Done or Stop ─▶ status ─▶ progress
 //! ```
-//! A [`KindCore`] decides (`next`, `learn`, `status`: pure); its [`KindIo`] gathers facts and makes calls
-//! and decides nothing. Everything else belongs to the engine: order, concurrency, intents, finalizer,
-//! guard, kill points, hold-off, writes of the object, events, progress. Production, the `plan` verbs,
-//! dry-run and the simulator run the same core with other [`Effects`].
+//! A [`KindCore`] decides: `next`, `learn` and `status` are pure. Its [`KindIo`] gathers facts and makes
+//! calls. The engine does everything else: order, concurrency, intents, finalizer, guard, kill points,
+//! hold-off, writes of the object, events, progress. Production, the `plan` verbs, dry-run and the
+//! simulator run the same core with other [`Effects`].
 
 mod effects;
 mod hold_off;
@@ -33,58 +33,58 @@ pub use run::{Remembered, run_pass};
 /// The pure core of one kind.
 ///
 /// # Guarantees
-/// A step runs only if the object, as read, carries the finalizer and names the step's intent. Status
-/// is computed on every exit path and written at most once, bound to the version read.
+/// A step runs only if the object, as read, has the finalizer and names the step's intent. Status is
+/// computed on every exit path. It is written at most once, bound to the version read.
 ///
 /// # When not to use it
-/// For work that belongs to no object: that is a task of the feature.
+/// For work that belongs to no object: use a task of the feature.
 pub trait KindCore: Send + Sync + 'static {
-    /// The kind as a Rust type; `serde_json::Value` for one known only at run time.
+    /// The kind as a Rust type; `serde_json::Value` for a kind that is known only at run time.
     type Resource: DeserializeOwned + Clone + Debug + Send + Sync;
-    /// Its status, without which it is the default one. `conditions` in it belong to the engine.
+    /// Its status; the default if the object has none. The engine owns `conditions` in it.
     type Status: Serialize + DeserializeOwned + Clone + Debug + Default + PartialEq + Send + Sync;
-    /// What [`gather`](KindIo::gather) finds in the caches.
+    /// The result of [`gather`](KindIo::gather), from the caches.
     type Facts: Send + Sync;
-    /// What [`learn`](Self::learn) keeps of the answers of one pass.
+    /// What [`learn`](Self::learn) stores of the answers of one pass.
     type Observed: Default + Send + Sync;
     /// What the process remembers between passes. Losing it costs calls, never correctness.
     type Memory: Default + Clone + Send + Sync;
-    /// A question to the outside.
+    /// A call that reads from outside.
     type Read: Call;
-    /// What it brings.
+    /// The answer to a read.
     type Answer: Send;
-    /// An effect outside.
+    /// A call that changes something outside.
     type Step: Effect;
-    /// What it brings.
+    /// The answer to a step.
     type Outcome: Send;
-    /// What must be saved before an effect.
+    /// What must be saved before a step.
     type Intent: Clone + Debug + PartialEq + Send + Sync;
 
-    /// A word for kill points and traces, such as `seed`.
+    /// The name in kill points and traces, such as `seed`.
     fn name(&self) -> &str;
 
     /// The finalizer of this kind.
     fn finalizer(&self) -> &str;
 
-    /// Decides what should be in flight now. A deletion is the same plan with nothing desired.
+    /// Decides which calls should be in flight now. A deletion is the same plan with nothing desired.
     ///
     /// # Errors
-    /// Why the pass ends here.
+    /// The pass ends early, for this reason.
     fn next(&self, world: &World<Self>) -> Result<Next<Self::Read, Self::Step>, Stop>;
 
-    /// Keeps what an answer or an error says, without a verdict: `next` decides.
+    /// Stores an answer or an error. It decides nothing: `next` does.
     fn learn(&self, world: &mut World<Self>, learned: Learned<Self>);
 
-    /// Computes status, conditions and events; asked for on every exit path.
+    /// Computes status, conditions and events. The engine calls it on every exit path.
     fn status(&self, world: &World<Self>, ended: &Ended<Self::Intent>) -> (Self::Status, Report);
 
-    /// Adds what goes along with a write but is never the reason for one: times, ids, counters.
+    /// Adds times, ids and counters to a status that is written anyway. They never cause a write.
     fn stamp(&self, status: &mut Self::Status, world: &World<Self>, ended: &Ended<Self::Intent>) {
         let _ = (status, world, ended);
     }
 
-    /// What the process remembers after a pass that ended so: what `learn` kept, and what only the end
-    /// shows, such as when to read again.
+    /// What the process remembers after a pass that ended so: what `learn` stored, and what follows from
+    /// the end, such as the time of the next read.
     fn remember(&self, world: &World<Self>, ended: &Ended<Self::Intent>) -> Self::Memory {
         let _ = ended;
         world.memory.clone()
@@ -102,43 +102,42 @@ pub trait KindCore: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// How long the same step is not repeated after this refusal, the `count`-th in a row (from 0).
-    /// None: the error is no refusal.
+    /// How long the same step is not sent again after this error. `count` is the number of consecutive
+    /// refusals before. None: the error is not a refusal.
     fn hold_off(&self, error: &CallError, count: u32) -> Option<Duration> {
-        hold_off::usual(error.class, count)
+        hold_off::default_hold_off(error.class, count)
     }
 
-    /// A write of metadata that comes before this pass performs a step or ends; the next pass runs at
-    /// once. For an annotation that has done its work, and for the finalizer of an object that needs it
-    /// without a step.
+    /// A write of metadata that the engine makes before this pass performs a step or ends. The next pass
+    /// then runs at once. Use it to remove an annotation, or for a finalizer that is needed without a step.
     fn metadata(&self, world: &World<Self>) -> Option<ObjectWrite<'_>> {
         let _ = world;
         None
     }
 
-    /// Whether this object asks for a dry run: steps are reported in status and not performed.
+    /// Whether this object has a dry run: steps are reported in status and not performed.
     fn is_dry_run(&self, object: &Object<Self>) -> bool {
         let _ = object;
         false
     }
 
-    /// The outcome that a preview assumes, so that it can show the steps that follow. None: the
-    /// preview ends there.
-    fn foreseen(&self, world: &World<Self>, step: &Self::Step) -> Option<Self::Outcome> {
+    /// The outcome that a preview assumes for this step, so that it can show further steps. None: the
+    /// preview ends here.
+    fn assumed_outcome(&self, world: &World<Self>, step: &Self::Step) -> Option<Self::Outcome> {
         let _ = (world, step);
         None
     }
 }
 
-/// The input and output of one kind in a running operator. It decides nothing.
+/// The reads and writes of one kind in a running operator. It decides nothing.
 pub trait KindIo: Send + Sync + 'static {
-    /// What decides.
+    /// The pure core of the kind.
     type Core: KindCore;
 
-    /// What decides.
+    /// The pure core of the kind.
     fn core(&self) -> &Self::Core;
 
-    /// Whether this operator looks after the object at all. What is out of scope is left as it is.
+    /// Whether this operator manages the object. It ignores objects that are out of scope.
     fn is_in_scope(&self, key: &ObjectKey) -> bool {
         let _ = key;
         true
@@ -150,25 +149,25 @@ pub trait KindIo: Send + Sync + 'static {
         tracing::Span::none()
     }
 
-    /// Takes facts from the caches. It cannot fail: what is missing is a fact, and `next` decides.
+    /// Reads facts from the caches. It cannot fail: a missing object is a fact, and `next` decides.
     fn gather(&self, object: &Object<Self::Core>) -> FactsOf<Self>;
 
     /// Makes one read.
     fn read(
         &self,
         read: &ReadOf<Self>,
-        caller: &Caller<'_>,
+        context: &CallContext<'_>,
     ) -> impl Future<Output = Result<AnswerOf<Self>, CallError>> + Send;
 
     /// Performs one step.
     fn apply(
         &self,
         step: &StepOf<Self>,
-        caller: &Caller<'_>,
+        context: &CallContext<'_>,
     ) -> impl Future<Output = Result<OutcomeOf<Self>, CallError>> + Send;
 
-    /// The object, as JSON, that stands for a key without one, where a kind has work for such keys: a copy
-    /// or a leftover whose object is gone. Nothing of it is written. The pass ends the work by `Done`.
+    /// A placeholder, as JSON, for a key without an object, if the kind has work for such keys: a copy or a
+    /// leftover whose object is gone. The engine does not write it. `Done` ends the work.
     fn absent(&self, key: &ObjectKey) -> Option<serde_json::Value> {
         let _ = key;
         None
@@ -184,7 +183,7 @@ pub trait KindIo: Send + Sync + 'static {
         let _ = (world, ended, took);
     }
 
-    /// The object is gone: what the kind keeps of it outside of `Memory` goes too.
+    /// Called when the object is gone. Drops what the kind has stored about it outside of `Memory`.
     fn gone(&self, key: &ObjectKey) {
         let _ = key;
     }
@@ -201,43 +200,43 @@ pub type StepOf<I> = <<I as KindIo>::Core as KindCore>::Step;
 /// The outcomes of its steps.
 pub type OutcomeOf<I> = <<I as KindIo>::Core as KindCore>::Outcome;
 
-/// A read or a step: plain data that prints as a phrase ("create connection group edge").
+/// A read or a step: plain data that prints as a phrase, such as "create connection group edge".
 pub trait Call: Clone + PartialEq + Debug + Display + Send + Sync {
-    /// Whether the pass gives its slot back while this call runs, as calls to slow services do.
+    /// Whether the call goes to a service outside the cluster. The pass gives its slot back meanwhile.
     fn leaves_cluster(&self) -> bool {
         true
     }
 }
 
-/// One effect outside.
+/// A step: one effect outside.
 ///
-/// Every step needs the finalizer, unless what it makes goes with the object by itself.
+/// Every step needs the finalizer, unless the API server removes its result together with the object.
 pub trait Effect: Call {
     /// Every value of [`name`](Self::name). Chaos tests take the kill points from here.
     const NAMES: &'static [&'static str];
 
-    /// A word for kill points, metrics and logs.
+    /// The name in kill points, metrics and logs.
     fn name(&self) -> &'static str;
 
-    /// Steps of one lane never overlap. A kind with one thing outside needs one lane; a kind with many
-    /// children has one for each. (Each different read has its own lane.)
+    /// Steps of one lane never overlap. A kind with one resource outside needs one lane. A kind with many
+    /// children has one lane for each. (Each different read has its own lane.)
     fn lane(&self) -> String {
         String::new()
     }
 
-    /// Whether the object must carry the finalizer first. False for children that the API server removes
+    /// Whether the object must have the finalizer first. False for children that the API server removes
     /// with their owner.
     fn needs_finalizer(&self) -> bool {
         true
     }
 
-    /// What a refusal of this step holds off. Steps of one concern are refused together.
+    /// A refusal of this step holds off all steps of the same concern.
     fn concern(&self) -> String {
         format!("{} {}", self.name(), self.lane())
     }
 }
 
-/// For kinds that ask nothing, or change nothing, outside.
+/// The reads or steps of a kind that has none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Never {}
 
@@ -257,9 +256,9 @@ impl Effect for Never {
     }
 }
 
-/// On whose behalf a call is made.
+/// The object and the pass that a call belongs to.
 #[derive(Debug, Clone, Copy)]
-pub struct Caller<'a> {
+pub struct CallContext<'a> {
     /// The object.
     pub key: &'a ObjectKey,
     /// Eight hex digits, the same in logs, status and events of this pass.
@@ -268,27 +267,27 @@ pub struct Caller<'a> {
     pub is_urgent: bool,
 }
 
-/// What `next` asks for.
+/// The decision of `next`.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Next<Read, Step> {
-    /// The calls that should be in flight now, given what is known. The engine starts the first one of
-    /// each lane that is free, and asks again after each answer. A call that is still in flight is named
-    /// again; its lane is busy, so it is not started twice.
+    /// The calls that should be in flight now. The engine starts the first call of each free lane, and
+    /// calls `next` again after each answer. `next` names a call again while it is in flight: its lane is
+    /// busy, so the engine does not start it twice.
     Calls {
-        /// Reads run side by side.
+        /// Reads run concurrently.
         reads: Vec<Read>,
-        /// Steps of one lane run in this order; each is decided anew when its turn comes.
+        /// Steps of one lane run in this order. `next` decides again before each one.
         steps: Vec<Step>,
     },
     /// Nothing is left to do. An object that is being deleted may go.
     Done {
-        /// Look again after this time, if the outside may change unseen.
+        /// Run a pass after this time, if the outside may change without an event.
         recheck: Option<Duration>,
     },
 }
 
 impl<Read, Step> Next<Read, Step> {
-    /// Nothing is left to do; the resync is soon enough.
+    /// Nothing is left to do. The next pass is the resync.
     pub fn done() -> Self {
         Self::Done { recheck: None }
     }
@@ -298,7 +297,7 @@ impl<Read, Step> Next<Read, Step> {
         Self::reads([read])
     }
 
-    /// Reads, side by side.
+    /// Concurrent reads.
     pub fn reads(reads: impl IntoIterator<Item = Read>) -> Self {
         Self::Calls {
             reads: reads.into_iter().collect(),
@@ -325,21 +324,21 @@ impl<Read, Step> Next<Read, Step> {
 pub enum Stop {
     /// Something takes time. It is not an error.
     Waiting {
-        /// What is waited for.
+        /// What the object waits for.
         reason: Reason,
-        /// When to look again.
+        /// The delay of the next pass.
         after: Duration,
     },
-    /// A person has to change something. The engine looks again at the controller's blocked pace.
+    /// A person has to change something. The next pass comes at the controller's blocked pace.
     Blocked {
         /// What has to change.
         reason: Reason,
     },
-    /// A surprise: it counts as an error and backs off.
+    /// The pass failed. It counts as an error, and the next pass backs off.
     Failed {
         /// What happened.
         reason: Reason,
-        /// What it means.
+        /// The class of the error.
         class: Class,
     },
 }
@@ -355,10 +354,11 @@ impl Stop {
         Self::Blocked { reason }
     }
 
-    /// The usual meaning of a failed call, for a kind that has no rule of its own for it.
+    /// The default meaning of a failed call, for a kind that has no own rule for it.
     pub fn from_call(error: &CallError, code: &'static str) -> Self {
         let reason = Reason::new(code, error.message.clone());
-        let pause = |usual| Duration::from_secs(usual).max(error.retry_after.unwrap_or_default());
+        let pause =
+            |seconds| Duration::from_secs(seconds).max(error.retry_after.unwrap_or_default());
         match error.class {
             Class::Denied | Class::Invalid | Class::LimitExceeded | Class::Conflict => {
                 Self::Blocked { reason }
@@ -373,7 +373,7 @@ impl Stop {
         }
     }
 
-    /// Why.
+    /// The reason of the stop.
     pub fn reason(&self) -> &Reason {
         match self {
             Self::Waiting { reason, .. }
@@ -383,22 +383,22 @@ impl Stop {
     }
 }
 
-/// What the engine hands to `learn`.
+/// The input of `learn`.
 pub enum Learned<K: KindCore + ?Sized> {
     /// A read has ended.
     Answer {
-        /// Which.
+        /// The read.
         read: K::Read,
-        /// When it began: it shows nothing that happened later.
+        /// The start of the read. The answer may miss later changes.
         began: Timestamp,
-        /// What it brought.
+        /// Its result.
         answer: Result<K::Answer, CallError>,
     },
     /// A step has ended, or a hold-off repeated its last refusal.
     Outcome {
-        /// Which.
+        /// The step.
         step: K::Step,
-        /// What it brought.
+        /// Its result.
         outcome: Result<K::Outcome, CallError>,
     },
 }
@@ -408,11 +408,11 @@ pub enum Learned<K: KindCore + ?Sized> {
 pub enum Ended<Intent> {
     /// Nothing is left to do.
     Done {
-        /// Look again after this time.
+        /// Run a pass after this time.
         recheck: Option<Duration>,
     },
-    /// The status must now name these intents. The next pass performs their steps. Without intents, only
-    /// metadata is written first.
+    /// The status must now name these intents. The next pass performs their steps. Without intents, the
+    /// pass only writes metadata.
     Announcing(Vec<Intent>),
     /// A dry run: these are the steps it would perform.
     Previewed(Vec<String>),
@@ -432,12 +432,12 @@ pub struct Object<K: KindCore + ?Sized> {
     pub status: K::Status,
     /// The conditions in its status.
     pub conditions: Vec<Condition>,
-    /// False for a key without an object: nothing is desired, and nothing of the object is written.
+    /// False for a key without an object: nothing is desired, and the engine writes no object.
     pub exists: bool,
 }
 
 impl<K: KindCore + ?Sized> Object<K> {
-    /// Whether a deletion was asked for, or there is no object.
+    /// Whether the object is being deleted, or there is no object.
     pub fn is_deleting(&self) -> bool {
         !self.exists || self.metadata.deletion_timestamp.is_some()
     }
@@ -455,10 +455,10 @@ impl<K: KindCore + ?Sized> Object<K> {
         self.metadata.generation.unwrap_or_default()
     }
 
-    /// Whether the object carries this finalizer.
+    /// Whether the object has this finalizer.
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         let finalizers = self.metadata.finalizers.iter().flatten();
-        finalizers.into_iter().any(|held| held == finalizer)
+        finalizers.into_iter().any(|one| one == finalizer)
     }
 
     /// One annotation.
@@ -468,12 +468,12 @@ impl<K: KindCore + ?Sized> Object<K> {
     }
 }
 
-/// What holds for one pass as a whole.
+/// Facts about the pass.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PassFacts {
     /// Eight hex digits, the same in logs, status and events of this pass.
     pub id: String,
-    /// 0 to 1: spreads what would come together.
+    /// A random number from 0 to 1. It spreads events that would come together.
     pub random: f64,
     /// The back-off if this pass fails.
     pub retry_in: Duration,
@@ -481,23 +481,23 @@ pub struct PassFacts {
     pub is_urgent: bool,
 }
 
-/// Everything a decision needs, as plain data: no client, no secret values. The engine builds it; a kind
-/// adds facts and answers.
+/// The input of every decision, as plain data: no client, no secret values. The engine builds it, and the
+/// kind adds facts and answers.
 pub struct World<K: KindCore + ?Sized> {
     /// The object.
     pub object: Object<K>,
     /// What `gather` found in the caches.
     pub facts: K::Facts,
-    /// What `learn` kept of the answers of this pass.
+    /// What `learn` stored of the answers of this pass.
     pub observed: K::Observed,
-    /// What the process remembers.
+    /// What the process remembers of earlier passes.
     pub memory: K::Memory,
     /// Intents that this process saved and whose step it has not begun. After a crash there are none.
     pub fresh_intents: Vec<K::Intent>,
-    /// The wall time.
+    /// The current time.
     pub now: Timestamp,
-    /// Time since the process began, for what is remembered.
+    /// The time since the start of the process, for times in `memory`.
     pub elapsed: Duration,
-    /// What holds for the whole pass.
+    /// Facts about the pass.
     pub pass: PassFacts,
 }

@@ -1,4 +1,4 @@
-//! What a pass would do now, for the `plan` and `diff` verbs: reads happen, nothing is written.
+//! What a pass would do now, for the `plan` and `diff` verbs. It reads, and writes nothing.
 
 use std::time::Duration;
 
@@ -8,17 +8,16 @@ use kernel::{CallError, Class, SharedClock};
 use super::effects::{Effects, Mode, ObjectWrite};
 use super::run::{Remembered, decide};
 use super::{
-    AnswerOf, Caller, Ended, FactsOf, KindCore, KindIo, Object, OutcomeOf, PassFacts, ReadOf,
+    AnswerOf, CallContext, Ended, FactsOf, KindCore, KindIo, Object, OutcomeOf, PassFacts, ReadOf,
     StepOf, World, production,
 };
 use crate::Kind;
 use crate::stored::Stored;
 
-/// What a pass over `stored` would see, and how it would end: the steps it would perform, or why it would
-/// stop.
+/// The world of a pass over `stored`, and how the pass would end: its steps, or why it would stop.
 ///
 /// # Errors
-/// The object does not fit its schema, or a call failed in a way that ends a pass.
+/// The object does not fit its schema, or a call failed with an error that ends a pass.
 pub async fn preview<I: KindIo>(
     io: &I,
     kind: &Kind,
@@ -68,12 +67,12 @@ impl<I: KindIo> Effects<I::Core> for Preview<'_, I> {
     }
 
     async fn read(&self, read: &ReadOf<I>) -> Result<AnswerOf<I>, CallError> {
-        let caller = Caller {
+        let context = CallContext {
             key: self.stored.key(),
             pass_id: "",
             is_urgent: true,
         };
-        self.io.read(read, &caller).await
+        self.io.read(read, &context).await
     }
 
     async fn apply(&self, step: &StepOf<I>) -> Result<OutcomeOf<I>, CallError> {

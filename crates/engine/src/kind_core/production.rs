@@ -16,14 +16,14 @@ use tracing::Instrument;
 use super::effects::{Effects, ObjectWrite};
 use super::run::{Remembered, run_pass};
 use super::{
-    AnswerOf, Caller, Ended, FactsOf, KindCore, KindIo, Object, OutcomeOf, PassFacts, ReadOf,
+    AnswerOf, CallContext, Ended, FactsOf, KindCore, KindIo, Object, OutcomeOf, PassFacts, ReadOf,
     StepOf, World,
 };
 use crate::controller::{Failure, Passes};
 use crate::stored::{Malformed, Stored};
 use crate::{ApiError, Classified, Kind, Note, Pass, Projection, kill_point};
 
-/// A core with what the engine remembers of its objects.
+/// The passes of a pure core, with what the engine remembers of each object.
 pub(crate) struct CorePasses<I: KindIo> {
     io: I,
     remembered: Mutex<HashMap<ObjectKey, (Box<str>, Remembered<I::Core>)>>,
@@ -46,15 +46,15 @@ impl<I: KindIo> CorePasses<I> {
         object.exists = !pass.is_absent;
         let span = self.io.log_span(&object);
         pass.describe(&span);
-        // A pass that is dropped midway leaves nothing: what it did is unknown. A namesake has its own.
-        let held = self.remembered.lock().remove(&key);
-        let held = held.filter(|(before, _)| *before == uid);
-        let mut remembered = held.map(|(_, held)| held).unwrap_or_default();
+        // Removed, so that a pass that is dropped leaves nothing outdated. A replaced object starts empty.
+        let before = self.remembered.lock().remove(&key);
+        let before = before.filter(|(before, _)| *before == uid);
+        let mut remembered = before.map(|(_, before)| before).unwrap_or_default();
         let facts = PassFacts {
             id: pass.id().to_owned(),
             random: pass.random,
             retry_in: pass.retry_in(),
-            is_urgent: pass.is_asked_for(),
+            is_urgent: pass.is_urgent(),
         };
         let effects = Production {
             io: &self.io,
@@ -89,9 +89,9 @@ impl<I: KindIo> Passes for CorePasses<I> {
     }
 }
 
-/// The object as a core sees it.
+/// The object as the input of a core.
 pub(super) fn object<K: KindCore>(kind: &Kind, stored: &Stored) -> Result<Object<K>, Malformed> {
-    /// The status alone, whatever else the object has.
+    /// Only the status of an object.
     #[derive(Deserialize)]
     struct OnlyStatus<S> {
         #[serde(
@@ -118,7 +118,7 @@ pub(super) fn object<K: KindCore>(kind: &Kind, stored: &Stored) -> Result<Object
     })
 }
 
-/// The conditions that can be read. What another release has left must not keep an object from being read.
+/// The conditions that can be parsed. Malformed conditions of another release must not stop the passes.
 fn readable(conditions: Vec<Value>) -> Vec<Condition> {
     let read = |condition| serde_json::from_value(condition).ok();
     conditions.into_iter().filter_map(read).collect()
@@ -133,13 +133,13 @@ struct Production<'a, I> {
     id: String,
     is_urgent: bool,
     clock: SharedClock,
-    /// Nobody waits for it: calls do not need it, and the object is written when none is in flight.
+    /// Calls do not need the lock, and the object is written when no call is in flight.
     pass: tokio::sync::Mutex<&'a mut Pass>,
 }
 
 impl<I> Production<'_, I> {
-    fn caller(&self) -> Caller<'_> {
-        Caller {
+    fn context(&self) -> CallContext<'_> {
+        CallContext {
             key: &self.key,
             pass_id: &self.id,
             is_urgent: self.is_urgent,
@@ -170,16 +170,16 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
 
     fn event(&self, note: Note) {
         let pass = self.pass.try_lock();
-        pass.expect("events come when no call is in flight")
+        pass.expect("events are emitted when no call is in flight")
             .event(note);
     }
 
     async fn read(&self, read: &ReadOf<I>) -> Result<AnswerOf<I>, CallError> {
-        self.io.read(read, &self.caller()).await
+        self.io.read(read, &self.context()).await
     }
 
     async fn apply(&self, step: &StepOf<I>) -> Result<OutcomeOf<I>, CallError> {
-        self.io.apply(step, &self.caller()).await
+        self.io.apply(step, &self.context()).await
     }
 
     async fn write(&self, write: ObjectWrite<'_>, _version: &str) -> Result<String, CallError> {
@@ -187,7 +187,7 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
         let written = match write {
             ObjectWrite::AddFinalizer(finalizer) => pass.add_finalizer(finalizer).await,
             ObjectWrite::RemoveFinalizer(finalizer) => pass.remove_finalizer(finalizer).await,
-            ObjectWrite::RemoveAnnotation(annotation) => pass.drop_annotation(annotation).await,
+            ObjectWrite::RemoveAnnotation(annotation) => pass.remove_annotation(annotation).await,
             ObjectWrite::Status { before, after } => pass.replace_status(before, after).await,
         };
         written.map_err(|error| CallError::from(&error))?;
@@ -201,7 +201,7 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
     }
 }
 
-/// An error of the API server as cores see it.
+/// An error of the API server as the error of a call.
 impl From<&ApiError> for CallError {
     fn from(error: &ApiError) -> Self {
         Self::of_class(error.class(), error.to_string())
@@ -213,7 +213,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_that_cannot_be_read_is_left_out() {
+    fn a_malformed_condition_is_ignored() {
         let time = "2026-01-02T03:04:05Z";
         let synced = json!({"type": "Synced", "status": "True", "lastTransitionTime": time});
         let conditions = readable(vec![json!({"type": "Ready"}), synced]);

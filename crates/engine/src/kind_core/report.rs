@@ -41,7 +41,7 @@ pub struct Report {
     events: Vec<Note>,
 }
 
-/// What of a condition must differ for an event.
+/// Which part of a condition must differ for an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Compared {
     Reason,
@@ -61,35 +61,35 @@ impl Report {
         self
     }
 
-    /// Removes a condition that no longer concerns this object.
+    /// Removes a condition that no longer applies to this object.
     #[must_use]
     pub fn without(mut self, kind: &'static str) -> Self {
         self.conditions.push((kind, None));
         self
     }
 
-    /// Emits `note` if the condition `kind` gets another status or reason by this report.
+    /// Emits `note` if this report changes the status or the reason of the condition `kind`.
     #[must_use]
     pub fn event_on_new_reason(mut self, kind: &'static str, note: Note) -> Self {
         self.transitions.push((kind, Compared::Reason, note));
         self
     }
 
-    /// The same if only its message differs.
+    /// The same, also if only the message changes.
     #[must_use]
     pub fn event_on_new_message(mut self, kind: &'static str, note: Note) -> Self {
         self.transitions.push((kind, Compared::Message, note));
         self
     }
 
-    /// Emits `note` whatever the conditions say: something has happened outside.
+    /// Emits `note` in any case: something has happened outside.
     #[must_use]
     pub fn event(mut self, note: Note) -> Self {
         self.events.push(note);
         self
     }
 
-    /// What a condition becomes by this report, if it is named.
+    /// The condition `kind` of this report, if it has one.
     pub fn get(&self, kind: &str) -> Option<(Truth, &Reason)> {
         let named = self.conditions.iter().rev().find(|(one, _)| *one == kind)?;
         let (truth, reason) = named.1.as_ref()?;
@@ -115,7 +115,7 @@ impl Report {
         set.into_parts().0
     }
 
-    /// What happened outside, once each.
+    /// The events of [`event`](Self::event), without duplicates.
     pub(super) fn events(&self) -> Vec<Note> {
         let mut events: Vec<Note> = Vec::new();
         for note in &self.events {
@@ -126,19 +126,19 @@ impl Report {
         events
     }
 
-    /// The events of conditions that differ from `before`, once each.
+    /// The events of conditions that differ from `before`, without duplicates.
     pub(super) fn transitions(&self, before: &[Condition]) -> Vec<Note> {
         let mut events: Vec<Note> = Vec::new();
         for (kind, compared, note) in &self.transitions {
             let Some((truth, reason)) = self.get(kind) else {
                 continue;
             };
-            let is_known = find(before, kind).is_some_and(|old| {
+            let is_unchanged = find(before, kind).is_some_and(|old| {
                 old.status == truth.as_str()
                     && old.reason == reason.code
                     && (*compared == Compared::Reason || old.message == reason.message)
             });
-            if !is_known && !events.contains(note) {
+            if !is_unchanged && !events.contains(note) {
                 events.push(note.clone());
             }
         }
@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn an_event_comes_with_a_transition_and_not_again() {
+    fn a_transition_causes_one_event() {
         let before = denied("x").conditions(&[], 1, NOW);
         assert_eq!(denied("x").transitions(&[]).len(), 2);
         assert_eq!(denied("x").transitions(&before), []);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn conditions_that_are_not_named_keep_their_value() {
+    fn conditions_that_no_report_names_keep_their_value() {
         let before = denied("x").conditions(&[], 1, NOW);
         let report = Report::default()
             .condition("Ready", true, Reason::new("Succeeded", "done"))

@@ -1,4 +1,4 @@
-//! The loop: one pass over one object, the same for production, preview and simulator.
+//! The loop of one pass over one object. Production, preview and simulator all run it.
 
 use std::collections::HashMap;
 
@@ -11,12 +11,12 @@ use super::effects::{Effects, Mode, ObjectWrite};
 use super::hold_off::HoldOff;
 use super::{Call, Effect, Ended, KindCore, Learned, Next, Object, PassFacts, Report, Stop, World};
 
-/// Calls per lane in one pass. More means that `next` does not learn from its answers.
+/// The largest number of calls per lane in one pass. With more, `next` ignores its answers.
 const CALLS_PER_LANE: usize = 12;
-/// Calls in flight in one pass.
+/// The largest number of calls in flight in one pass.
 const IN_FLIGHT: usize = 20;
 
-/// What the engine remembers about one object between passes. Dropped with the object or the process.
+/// What the engine remembers about one object between passes. It ends with the object or the process.
 pub struct Remembered<K: KindCore> {
     memory: K::Memory,
     fresh_intents: Vec<K::Intent>,
@@ -36,8 +36,8 @@ impl<K: KindCore> Default for Remembered<K> {
 /// Runs one pass. The caller catches panics, sets the deadline and drops the future when it ends.
 ///
 /// # Errors
-/// A surprise, with the class that decides when the next pass comes: `Stale` if the object as read was
-/// not the newest, `Deposed` if another operator leads.
+/// The pass failed. The class decides when the next pass comes: `Stale` if the pass read an old version of
+/// the object, `Deposed` if another operator leads.
 pub async fn run_pass<K: KindCore, E: Effects<K>>(
     kind: &K,
     object: Object<K>,
@@ -46,7 +46,7 @@ pub async fn run_pass<K: KindCore, E: Effects<K>>(
     effects: &E,
 ) -> Result<Progress, CallError> {
     if object.exists && object.is_deleting() && !object.has_finalizer(kind.finalizer()) {
-        return Ok(Progress::done()); // no effect was ever allowed, so nothing is left
+        return Ok(Progress::done()); // without a finalizer there was no effect, so nothing is left
     }
     let began = effects.elapsed();
     let (world, ended) = decide(kind, object, pass, remembered, effects).await?;
@@ -56,7 +56,7 @@ pub async fn run_pass<K: KindCore, E: Effects<K>>(
     progress
 }
 
-/// The part of a pass before the object is written: gathers, and makes calls until nothing is left.
+/// Gathers facts and makes calls until none is left: the part of a pass before the object is written.
 pub(super) async fn decide<K: KindCore, E: Effects<K>>(
     kind: &K,
     object: Object<K>,
@@ -70,7 +70,7 @@ pub(super) async fn decide<K: KindCore, E: Effects<K>>(
     let mut world = World {
         facts: effects.gather(&object),
         observed: K::Observed::default(),
-        // Taken, not copied: a pass that is dropped midway leaves nothing that may be outdated.
+        // Taken, not copied: a pass that is dropped leaves no outdated memory.
         memory: std::mem::take(&mut remembered.memory),
         fresh_intents: remembered.fresh_intents.clone(),
         now: effects.now(),
@@ -83,11 +83,11 @@ pub(super) async fn decide<K: KindCore, E: Effects<K>>(
     Ok((world, ended))
 }
 
-/// What the engine itself learns from a step that was really performed.
+/// What the engine records about a step that was performed.
 struct Performed<Intent> {
     concern: String,
     error: Option<CallError>,
-    /// The intent under which it ran, if that was fresh: no other step ran under it.
+    /// The intent of the step, if it was fresh: no other step used it.
     fresh_intent: Option<Intent>,
 }
 
@@ -98,7 +98,7 @@ struct Answered<K: KindCore> {
     performed: Option<Performed<K::Intent>>,
 }
 
-/// The calls of one pass that are under way.
+/// The calls of one pass that are in flight.
 struct InFlight<'a, K: KindCore> {
     calls: FuturesUnordered<BoxFuture<'a, Answered<K>>>,
     /// Each busy lane, and whether its call leaves the cluster.
@@ -117,15 +117,15 @@ impl<'a, K: KindCore> InFlight<'a, K> {
         self.calls.push(call);
     }
 
-    /// The lane in which `next` does not learn from its answers.
-    fn endless(&self) -> Option<&str> {
+    /// A lane with too many calls: `next` ignores its answers.
+    fn endless_lane(&self) -> Option<&str> {
         let mut lanes = self.made.iter();
         let endless = lanes.find(|(_, made)| **made > CALLS_PER_LANE)?;
         Some(endless.0)
     }
 }
 
-/// Asks `next` until it wants nothing and nothing is in flight.
+/// Calls `next` and makes its calls, until it names none and none is in flight.
 async fn make_calls<K: KindCore, E: Effects<K>>(
     kind: &K,
     world: &mut World<K>,
@@ -148,7 +148,7 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
             Ok(Next::Done { .. }) | Err(_) => (&[][..], &[][..]),
         };
         if is_preview && !steps.is_empty() || !previewed.is_empty() {
-            if foresee(kind, world, steps, &mut previewed) {
+            if extend_preview(kind, world, steps, &mut previewed) {
                 continue;
             }
             let steps = previewed.iter().map(ToString::to_string);
@@ -169,14 +169,14 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
             &mut in_flight,
             effects,
         );
-        if let Some(lane) = in_flight.endless() {
+        if let Some(lane) = in_flight.endless_lane() {
             let message = format!("one pass made more than {CALLS_PER_LANE} calls: {lane}");
             return Ok(Ended::Stopped(defect(&message)));
         }
         if in_flight.calls.is_empty() {
             return Ok(match next {
                 Ok(Next::Calls { steps, .. }) if steps.is_empty() => {
-                    Ended::Stopped(defect("the plan asks for calls and names none"))
+                    Ended::Stopped(defect("the plan continues but names no call"))
                 }
                 Ok(Next::Calls { .. }) => Ended::Announcing(unsaved),
                 Ok(Next::Done { recheck }) => Ended::Done { recheck },
@@ -186,14 +186,14 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
         let answered = first_answer(&mut in_flight, effects).await;
         in_flight.lanes.remove(&answered.lane);
         if let Some(performed) = answered.performed {
-            note(kind, performed, world, remembered)?;
+            record(kind, performed, world, remembered)?;
         }
         kind.learn(world, answered.learned);
         world.fresh_intents.clone_from(&remembered.fresh_intents);
     }
 }
 
-/// A mistake in the code of a kind.
+/// The stop after a defect in the code of a kind.
 fn defect(message: &str) -> Stop {
     let message = format!("{message}; this is a defect of the operator, please report it");
     Stop::Failed {
@@ -250,11 +250,11 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
             continue;
         }
         let concern = step.concern();
-        let held = &remembered.hold_off;
-        let refusal = held.refusal(&concern, object.generation(), world.elapsed);
+        let hold_off = &remembered.hold_off;
+        let refusal = hold_off.refusal(&concern, object.generation(), world.elapsed);
         let intent = kind.intent_for(&step).filter(|_| object.exists);
         let is_saved = intent.as_ref().is_none_or(|intent| saved.contains(intent));
-        // Before intents: a step that is held off would otherwise renew its intent for ever.
+        // Check the hold-off before intents: otherwise a held-off step renews its intent forever.
         if let Some(error) = refusal {
             let answered = Answered {
                 lane: lane.clone(),
@@ -269,10 +269,10 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
         }
         if !(is_saved && (has_finalizer || !step.needs_finalizer())) {
             unsaved.extend(intent.filter(|_| !is_saved));
-            waiting.push(lane); // later steps of this lane follow after it
+            waiting.push(lane); // later steps of this lane wait for it
             continue;
         }
-        // Before the call: a pass that is dropped in the middle must not look unsent.
+        // Remove the intent before the call: if the pass is dropped, the step may have run.
         let fresh = &mut remembered.fresh_intents;
         let before = fresh.len();
         fresh.retain(|fresh| Some(fresh) != intent.as_ref());
@@ -300,7 +300,7 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
     unsaved
 }
 
-/// Waits for the first answer; without a place among the running passes if all calls leave the cluster.
+/// Waits for the first answer. The pass gives its slot back meanwhile if all calls leave the cluster.
 async fn first_answer<K: KindCore, E: Effects<K>>(
     in_flight: &mut InFlight<'_, K>,
     effects: &E,
@@ -318,8 +318,8 @@ async fn first_answer<K: KindCore, E: Effects<K>>(
     answered.expect("the caller has checked that a call is in flight")
 }
 
-/// Keeps what the engine learns from a step.
-fn note<K: KindCore>(
+/// Records a performed step: its hold-off, and whether its intent is fresh again.
+fn record<K: KindCore>(
     kind: &K,
     performed: Performed<K::Intent>,
     world: &World<K>,
@@ -336,8 +336,8 @@ fn note<K: KindCore>(
     let pace = |error: &CallError, count| kind.hold_off(error, count);
     let generation = world.object.generation();
     let hold_off = &mut remembered.hold_off;
-    hold_off.note(concern, generation, world.elapsed, error.as_ref(), pace);
-    // The step surely had no effect, so its intent is as good as new.
+    hold_off.record(concern, generation, world.elapsed, error.as_ref(), pace);
+    // The step had no effect, so its intent is fresh again.
     let had_no_effect = error.is_some_and(|error| !error.may_have_happened);
     remembered
         .fresh_intents
@@ -345,8 +345,8 @@ fn note<K: KindCore>(
     Ok(())
 }
 
-/// Adds the next step to a preview. False: it is complete, or the steps after it cannot be foreseen.
-fn foresee<K: KindCore>(
+/// Adds the next step to a preview. Returns false if the preview is complete or cannot continue.
+fn extend_preview<K: KindCore>(
     kind: &K,
     world: &mut World<K>,
     steps: &[K::Step],
@@ -356,7 +356,7 @@ fn foresee<K: KindCore>(
         return false;
     };
     previewed.push(step.clone());
-    match kind.foreseen(world, step) {
+    match kind.assumed_outcome(world, step) {
         Some(outcome) => {
             let (step, outcome) = (step.clone(), Ok(outcome));
             kind.learn(world, Learned::Outcome { step, outcome });
@@ -367,7 +367,7 @@ fn foresee<K: KindCore>(
     true
 }
 
-/// Ends a pass: at most one write of metadata, at most one of status, then events.
+/// Ends a pass: writes metadata and status at most once each, then emits events.
 async fn conclude<K: KindCore, E: Effects<K>>(
     kind: &K,
     world: &World<K>,
@@ -378,7 +378,7 @@ async fn conclude<K: KindCore, E: Effects<K>>(
     let object = &world.object;
     let (status, report) = kind.status(world, ended);
     for note in report.events() {
-        effects.event(note); // it has happened, also if it cannot be recorded
+        effects.event(note); // it has happened, even if the status write fails
     }
     if !object.exists {
         return progress(kind, &status, ended, remembered);
@@ -395,7 +395,7 @@ async fn conclude<K: KindCore, E: Effects<K>>(
     progress(kind, &status, ended, remembered)
 }
 
-/// What the queue does next with the object.
+/// What the queue does next with the object, from how the pass ended.
 fn progress<K: KindCore>(
     kind: &K,
     status: &K::Status,
@@ -430,7 +430,7 @@ fn progress<K: KindCore>(
     }
 }
 
-/// Writes finalizer and status where they differ.
+/// Writes the metadata that a pass announces, and the status if it differs.
 async fn save<K: KindCore, E: Effects<K>>(
     kind: &K,
     world: &World<K>,
@@ -456,7 +456,7 @@ async fn save<K: KindCore, E: Effects<K>>(
     kind.stamp(&mut status, world, ended);
     let after = &as_json(&status, &conditions)?;
     let before = &before;
-    // Bound to the version read, or a pass from an old cache erases what its successor saved.
+    // Bound to the version read: a pass from an old cache must not erase what a later pass saved.
     write(
         kind,
         ObjectWrite::Status { before, after },
@@ -467,7 +467,7 @@ async fn save<K: KindCore, E: Effects<K>>(
     Ok(())
 }
 
-/// A status as it is stored.
+/// A status with its conditions, as the API server stores it.
 fn as_json<S: serde::Serialize>(
     status: &S,
     conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],

@@ -1,4 +1,4 @@
-//! A leftover as the data of a ConfigMap: each field is one key. Pure.
+//! Converts a leftover to the data of a ConfigMap and back: each field is one key. Pure.
 
 use std::collections::{BTreeMap, btree_map};
 use std::fmt::Display;
@@ -18,7 +18,7 @@ pub struct Unreadable {
 
 impl Error for Unreadable {
     fn custom<T: Display>(_: T) -> Self {
-        let key = "content".to_owned(); // `Entries` puts the key of a wrong value in its stead
+        let key = "content".to_owned(); // `Entries` replaces it by the key of the wrong value
         Self { key }
     }
 
@@ -28,7 +28,7 @@ impl Error for Unreadable {
     }
 }
 
-/// Every field of `value`, and its text if it has one.
+/// Every field of `value`, with its text if it has one.
 pub(super) fn write(value: &impl Serialize) -> BTreeMap<String, Option<String>> {
     let fields = serde_json::to_value(value).expect("a leftover is plain data");
     let Value::Object(fields) = fields else {
@@ -48,7 +48,7 @@ pub(super) fn read<T: DeserializeOwned>(
     fields: &BTreeMap<String, String>,
 ) -> Result<T, Unreadable> {
     let entries = Entries {
-        later: fields.iter(),
+        remaining: fields.iter(),
         current: None,
     };
     T::deserialize(MapAccessDeserializer::new(entries))
@@ -56,7 +56,7 @@ pub(super) fn read<T: DeserializeOwned>(
 
 /// The keys that have a text.
 struct Entries<'de> {
-    later: btree_map::Iter<'de, String, String>,
+    remaining: btree_map::Iter<'de, String, String>,
     current: Option<(&'de String, &'de String)>,
 }
 
@@ -67,7 +67,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
         &mut self,
         seed: K,
     ) -> Result<Option<K::Value>, Unreadable> {
-        self.current = self.later.find(|(_, text)| !text.is_empty());
+        self.current = self.remaining.find(|(_, text)| !text.is_empty());
         let key = self
             .current
             .map(|(key, _)| seed.deserialize(FieldText(key)));
@@ -84,7 +84,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// A text that is read as the type of its field demands: as it is, or as JSON.
+/// A text that is parsed by the type of its field: as a string, or as JSON.
 struct FieldText<'de>(&'de str);
 
 macro_rules! read_as_json {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_string_is_written_as_it_is_and_other_values_as_json() {
+    fn strings_are_written_as_text_and_other_values_as_json() {
         let written = texts(&volume());
         let fields: Vec<_> = written.iter().map(|(k, v)| format!("{k}={v}")).collect();
         assert_eq!(
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_read_back_whatever_stands_beside_them() {
+    fn fields_read_back_and_other_keys_are_ignored() {
         let mut fields = texts(&volume());
         fields.insert("attempts".to_owned(), "1".to_owned());
         fields.insert("zone".to_owned(), String::new());

@@ -1,4 +1,4 @@
-//! A record: a leftover and how often its removal was tried, as a ConfigMap keeps both. Pure.
+//! A record in a ConfigMap: a leftover and the attempts to remove it. Pure.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,9 +11,9 @@ use serde_json::{Map, Value};
 
 use super::{Leftover, Unreadable};
 
-/// No two tries are further apart, unless even the first two are.
+/// The longest pause between two attempts, unless the first pause is longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(3600);
-/// Bytes that a record keeps of an error.
+/// The longest error message in a record, in bytes.
 const ERROR_BYTES: usize = 4096;
 
 const CREATED_AT: &str = "createdAt";
@@ -22,22 +22,22 @@ const LAST_ATTEMPT_AT: &str = "lastAttemptAt";
 const NEXT_ATTEMPT_AT: &str = "nextAttemptAt";
 const LAST_ERROR: &str = "lastError";
 
-/// A leftover and what became of it so far.
+/// A leftover and the attempts to remove it.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Record<L> {
     pub(super) leftover: L,
     pub(super) created_at: Option<Timestamp>,
-    /// Tries that failed.
+    /// The number of failed attempts.
     pub(super) attempts: u32,
     pub(super) last_attempt_at: Option<Timestamp>,
-    /// Not before this.
+    /// The next attempt is not before this time.
     pub(super) next_attempt_at: Option<Timestamp>,
-    /// Why it is still there.
+    /// Why the last attempt failed.
     pub(super) last_error: Option<String>,
 }
 
 impl<L: Leftover> Record<L> {
-    /// A record that was not tried yet.
+    /// A record without attempts.
     pub(super) fn new(leftover: L, now: Timestamp) -> Self {
         Self {
             leftover,
@@ -49,7 +49,7 @@ impl<L: Leftover> Record<L> {
         }
     }
 
-    /// The record that `map` holds. What it says of tries may be wrong; what it says of the leftover not.
+    /// Parses the record in `map`. Wrong fields about attempts are ignored, others are an error.
     pub(super) fn read(map: &ConfigMap) -> Result<Self, Unreadable> {
         let empty = BTreeMap::new();
         let fields = map.data.as_ref().unwrap_or(&empty);
@@ -66,7 +66,7 @@ impl<L: Leftover> Record<L> {
         })
     }
 
-    /// Every key, and its text if it has one.
+    /// Every key, with its text if it has one.
     fn fields(&self) -> BTreeMap<String, Option<String>> {
         let Self {
             leftover,
@@ -77,7 +77,7 @@ impl<L: Leftover> Record<L> {
             last_error,
         } = self;
         let time = |time: &Option<Timestamp>| time.as_ref().map(ToString::to_string);
-        let tries = [
+        let attempt_fields = [
             (CREATED_AT, time(created_at)),
             (ATTEMPTS, Some(attempts.to_string())),
             (LAST_ATTEMPT_AT, time(last_attempt_at)),
@@ -85,11 +85,11 @@ impl<L: Leftover> Record<L> {
             (LAST_ERROR, last_error.clone()),
         ];
         let mut fields = leftover.fields();
-        fields.extend(tries.map(|(key, text)| (key.to_owned(), text)));
+        fields.extend(attempt_fields.map(|(key, text)| (key.to_owned(), text)));
         fields
     }
 
-    /// The ConfigMap that holds it.
+    /// The ConfigMap of this record.
     pub(super) fn config_map(&self, namespace: &str) -> ConfigMap {
         let fields = self.fields().into_iter();
         let fields = fields.filter_map(|(key, text)| Some((key, text?)));
@@ -105,21 +105,21 @@ impl<L: Leftover> Record<L> {
         }
     }
 
-    /// The `data` of a merge patch that makes a ConfigMap hold it.
+    /// The `data` of a merge patch that writes this record to a ConfigMap.
     pub(super) fn patch(&self) -> Value {
         let fields = self.fields().into_iter();
         let fields = fields.map(|(key, text)| (key, text.map_or(Value::Null, Value::from)));
         Value::Object(fields.collect::<Map<_, _>>())
     }
 
-    /// How long until the next try; none if it is due.
+    /// The time until the next attempt; none if it is due.
     pub(super) fn due_in(&self, now: Timestamp) -> Option<Duration> {
         let pause = self.next_attempt_at?.duration_since(now);
         let pause = Duration::try_from(pause).ok()?;
         (!pause.is_zero()).then_some(pause)
     }
 
-    /// The record after a try that failed; `first_pause` is the pause after the first one.
+    /// The record after a failed attempt. `first_pause` is the pause after the first one.
     pub(super) fn failed(&self, error: &str, first_pause: Duration, now: Timestamp) -> Self {
         let attempts = self.attempts.saturating_add(1);
         let backoff = Backoff {
@@ -145,7 +145,7 @@ impl<L: Leftover> Record<L> {
     }
 }
 
-/// The target that a record names, whatever else it says.
+/// The target of a record. Other fields may be wrong.
 pub(super) fn target_of<L: Leftover>(map: &ConfigMap) -> Option<&str> {
     map.data.as_ref()?.get(L::TARGET).map(String::as_str)
 }
@@ -227,7 +227,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_is_not_known_has_no_key_and_a_patch_removes_it() {
+    fn an_empty_field_has_no_key_and_a_patch_removes_it() {
         let record = Record::new(disk(), at(1));
         let fields = record.config_map("operators").data.unwrap();
         let keys: Vec<_> = fields.keys().map(String::as_str).collect();
@@ -244,7 +244,7 @@ pub(super) mod tests {
     #[rstest]
     #[case::no_number(ATTEMPTS, "many")]
     #[case::no_time(NEXT_ATTEMPT_AT, "soon")]
-    fn unreadable_tries_count_as_none(#[case] key: &str, #[case] text: &str) {
+    fn unreadable_fields_about_attempts_are_ignored(#[case] key: &str, #[case] text: &str) {
         let mut map = Record::new(disk(), at(1)).config_map("operators");
         let fields = map.data.as_mut().unwrap();
         fields.insert(key.to_owned(), text.to_owned());
@@ -252,21 +252,21 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn waits_double_up_to_an_hour_and_never_end() {
+    fn pauses_double_up_to_an_hour() {
         let mut record = Record::new(disk(), at(0));
-        let mut waits = Vec::new();
+        let mut pauses = Vec::new();
         for _ in 0..6 {
             record = record.failed("refused", Duration::from_secs(300), at(0));
-            waits.push(record.due_in(at(0)).unwrap().as_secs() / 60);
+            pauses.push(record.due_in(at(0)).unwrap().as_secs() / 60);
         }
-        assert_eq!(waits, [5, 10, 20, 40, 60, 60]);
+        assert_eq!(pauses, [5, 10, 20, 40, 60, 60]);
         record.attempts = u32::MAX;
         let last = record.failed("refused", Duration::from_secs(300), at(0));
         assert_eq!(last.due_in(at(0)), Some(LONGEST_PAUSE));
     }
 
     #[test]
-    fn a_longer_first_wait_is_kept() {
+    fn a_first_pause_of_more_than_an_hour_is_used() {
         let day = Duration::from_secs(86_400);
         let record = Record::new(disk(), at(0)).failed("refused", day, at(0));
         assert_eq!(record.due_in(at(0)), Some(day));

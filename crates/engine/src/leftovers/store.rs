@@ -1,4 +1,4 @@
-//! The records as the API server keeps them. Each write is bound to the record as read.
+//! The records in the API server. Each write is bound to the record as read.
 
 use std::marker::PhantomData;
 
@@ -12,7 +12,7 @@ use super::Leftover;
 use super::record::{Record, labels, target_of};
 use crate::{ApiError, Cache, Classified, Deck, Kind, Pass, Stored, WatchKey, kill_point};
 
-/// The records of leftovers of one type: ConfigMaps in the operator's namespace. A handle, cheap to make.
+/// The records of one type of leftovers: ConfigMaps in the operator's namespace. It is cheap to create.
 ///
 /// Kill points are `<feature>-before-…` and `<feature>-after-…`, with `record`, `note`, `close` and
 /// `abandon`; the field manager is `pontoon-<feature>`.
@@ -39,11 +39,11 @@ impl<L: Leftover> LeftoverStore<L> {
         }
     }
 
-    /// Records `leftover` until it is worked off. To record it twice is to record it once; of two that
-    /// differ the later one counts.
+    /// Records `leftover`, so that the worker removes it. A record that covers it stays as it is. A record
+    /// that differs is replaced.
     ///
     /// # Errors
-    /// When it is not recorded: then the finalizer that guards the thing must stay.
+    /// It is not recorded. Then the caller must keep the finalizer of the object.
     pub async fn record(&self, leftover: &L) -> Result<(), ApiError> {
         let record = Record::new(leftover.clone(), self.now());
         let name = leftover.record_name();
@@ -56,20 +56,20 @@ impl<L: Leftover> LeftoverStore<L> {
         let created = self.api().create(&params, &map).await;
         let created = created.map_err(|error| self.classified("create", &name, error));
         let recorded = match created {
-            Err(error) if error.class() == Class::AlreadyExists => self.renew(&record).await,
+            Err(error) if error.class() == Class::AlreadyExists => self.replace(&record).await,
             created => created.map(drop),
         };
         self.kill_point("after-record");
         recorded
     }
 
-    /// Makes the record that exists say what the new one says.
-    async fn renew(&self, record: &Record<L>) -> Result<(), ApiError> {
+    /// Replaces the record that exists, unless it covers the new one.
+    async fn replace(&self, record: &Record<L>) -> Result<(), ApiError> {
         let name = record.leftover.record_name();
         let live = self.api().get_opt(&name).await;
         let live = live.map_err(|error| self.classified("get", &name, error))?;
         let Some(live) = live else {
-            let what = self.what("create", &name); // it was closed just now
+            let what = self.what("create", &name); // the worker has just deleted it
             return Err(ApiError::Stale { what });
         };
         let before = Record::<L>::read(&live);
@@ -87,7 +87,7 @@ impl<L: Leftover> LeftoverStore<L> {
         self.patch(&name, record, metadata).await.map(drop)
     }
 
-    /// Saves what became of the record of this pass. One that is gone stays gone.
+    /// Writes the record of this pass. It does not create a record that is gone.
     pub(super) async fn update(&self, pass: &Pass, record: &Record<L>) -> Result<(), ApiError> {
         let metadata = json!({
             "uid": pass.object().uid(),
@@ -100,7 +100,7 @@ impl<L: Leftover> LeftoverStore<L> {
             Err(error) if error.is_not_found() => return Ok(()),
             written => written?,
         };
-        // So that no pass starts from what the record said before.
+        // The next pass must not start from the old record.
         let cache = self.cache();
         let text = serde_json::to_string(&written).unwrap_or_default();
         if let Ok(now) = Stored::read(&cache.key().kind, &text, &cache.key().projection) {
@@ -124,7 +124,7 @@ impl<L: Leftover> LeftoverStore<L> {
         written.map_err(|error| self.classified("patch", name, error))
     }
 
-    /// Ends the record of this pass, unless it says something else by now: then the pass runs again.
+    /// Deletes the record of this pass. If it has changed, this fails and the pass runs again.
     pub(super) async fn close(&self, pass: &Pass) -> Result<(), ApiError> {
         let bound = Preconditions {
             uid: Some(pass.object().uid().to_owned()),
@@ -148,7 +148,7 @@ impl<L: Leftover> LeftoverStore<L> {
         }
     }
 
-    /// What is still to be removed over a target, as last seen. The first call starts the watch.
+    /// The leftovers of a target, from the cache. The first call starts the watch.
     pub fn of_target(&self, target: &str) -> Vec<L> {
         let cache = self.cache();
         let all = cache.store().all().into_iter();
@@ -159,7 +159,7 @@ impl<L: Leftover> LeftoverStore<L> {
             .collect()
     }
 
-    /// The same as the API server has them: the cache may not show a new record yet.
+    /// The same from the API server: the cache may not have a new record yet.
     pub async fn list_of_target(&self, target: &str) -> Result<Vec<(ConfigMap, L)>, ApiError> {
         let labelled = ListParams::default().labels(&selector::<L>());
         let maps = self.api().list(&labelled).await.map_err(|error| {
@@ -175,7 +175,7 @@ impl<L: Leftover> LeftoverStore<L> {
         Ok(records.collect())
     }
 
-    /// Deletes all records of a target, and returns what stays outside.
+    /// Deletes all records of a target. Returns their leftovers, which stay outside.
     pub async fn abandon(&self, target: &str) -> Result<Vec<L>, ApiError> {
         let mut abandoned = Vec::new();
         for (map, leftover) in self.list_of_target(target).await? {
@@ -193,7 +193,7 @@ impl<L: Leftover> LeftoverStore<L> {
         Ok(abandoned)
     }
 
-    /// The records of a target that has changed, for [`ControllerSpec::follow`](crate::ControllerSpec::follow).
+    /// Maps a changed target to its records, for [`ControllerSpec::follow`](crate::ControllerSpec::follow).
     pub fn of_changed_target(
         &self,
     ) -> impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static + use<L> {
@@ -209,12 +209,12 @@ impl<L: Leftover> LeftoverStore<L> {
         }
     }
 
-    /// The records, as last seen.
+    /// The cache of the records.
     pub(super) fn cache(&self) -> Cache {
         self.deck.hub.cache(self.watch_key())
     }
 
-    /// The time, to the second: as records keep it.
+    /// The current time in whole seconds, as in records.
     pub(super) fn now(&self) -> Timestamp {
         let now = self.deck.clock.now();
         Timestamp::from_second(now.as_second()).expect("the second of a valid time is valid")
@@ -241,7 +241,7 @@ impl<L: Leftover> LeftoverStore<L> {
     }
 }
 
-/// Selects the records.
+/// The label selector of the records.
 fn selector<L: Leftover>() -> String {
     let (key, value) = L::LABEL;
     format!("{key}={value}")

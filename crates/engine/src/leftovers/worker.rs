@@ -1,4 +1,4 @@
-//! One pass over a record: is it due, is it unclaimed, is it still ours; then its leftover is removed.
+//! The pass over a record. It removes the leftover if that is due, unclaimed and still ours.
 
 use std::time::Duration;
 
@@ -10,19 +10,19 @@ use super::record::Record;
 use super::{Claimant, Judgement, Leftover, LeftoverStore, Remover};
 use crate::{ApiError, Cache, ControllerSpec, Deck, Note, Pass, Reconcile, Stop};
 
-/// How often an undecided claim is checked: that costs no call.
+/// The pause before an undecided claim is checked again. The check makes no call.
 const RECHECK: Duration = Duration::from_secs(10);
-/// Until all objects have been read.
-const SOON: Duration = Duration::from_secs(1);
+/// The pause while the caches have not read all objects.
+const UNREAD_PAUSE: Duration = Duration::from_secs(1);
 
 const FAILED: &str = "Failed";
 const UNREADABLE: &str = "ValidationFailed";
 const NOT_READY: &str = "DependencyNotReady";
 
-/// A controller that works the records of this feature off.
+/// The controller of the records of this feature.
 ///
-/// Let it follow the kind of the targets by
-/// [`of_changed_target`](LeftoverStore::of_changed_target), so that records go on when a target is back.
+/// Let it follow the kind of the targets by [`of_changed_target`](LeftoverStore::of_changed_target). Then a
+/// changed target causes a pass over its records.
 pub fn controller<R: Remover>(remover: R, deck: &Deck) -> ControllerSpec {
     let store = LeftoverStore::<R::Leftover>::new(deck);
     let key = store.watch_key();
@@ -48,7 +48,7 @@ impl<R: Remover> Reconcile for Worker<R> {
             Ok(record) => record,
             Err(unreadable) => {
                 let message = format!(
-                    "{unreadable}; correct it, or delete the ConfigMap and look in {}",
+                    "{unreadable}; correct it, or delete the ConfigMap and check {}",
                     Self::OUTSIDE
                 );
                 pass.event(Note::warning("DeleteFailed", message.clone()));
@@ -57,7 +57,7 @@ impl<R: Remover> Reconcile for Worker<R> {
             }
         };
         let span = self.remover.log_span(&record.leftover);
-        self.work_off(&record, pass).instrument(span).await
+        self.remove_leftover(&record, pass).instrument(span).await
     }
 
     fn gone(&self, _: &ObjectKey) {
@@ -81,12 +81,12 @@ impl<R: Remover> Worker<R> {
         self.remover.count_records(self.cache.store().len());
     }
 
-    async fn work_off(
+    async fn remove_leftover(
         &self,
         record: &Record<R::Leftover>,
         pass: &mut Pass,
     ) -> Result<Progress, ApiError> {
-        match self.settle(record, pass).await {
+        match self.attempt(record, pass).await {
             Ok(note) => {
                 self.store.close(pass).await?;
                 pass.event(note);
@@ -102,12 +102,12 @@ impl<R: Remover> Worker<R> {
         }
     }
 
-    /// Removes the leftover if it may be removed. Returns why the record ends.
-    async fn settle(&self, record: &Record<R::Leftover>, pass: &mut Pass) -> Result<Note, Stop> {
+    /// Removes the leftover if that is permitted. Returns the last event of the record.
+    async fn attempt(&self, record: &Record<R::Leftover>, pass: &mut Pass) -> Result<Note, Stop> {
         let (remover, leftover) = (&self.remover, &record.leftover);
         let outside = Self::OUTSIDE;
         if let Some(after) = record.due_in(self.store.now()) {
-            let message = format!("{leftover} is tried again later");
+            let message = format!("the removal of {leftover} is retried later");
             return Err(Stop::waiting(Reason::new(FAILED, message), after));
         }
         let target = remover.target(leftover)?;
@@ -118,9 +118,9 @@ impl<R: Remover> Worker<R> {
         let evidence = pass.outside(remover.read(leftover, &client)).await?;
         match remover.judge(leftover, &target, evidence) {
             Judgement::Gone => {
-                remover.count_try(leftover, true);
-                tracing::info!(%leftover, "gone already");
-                let message = format!("{leftover} was gone from {outside} already");
+                remover.count_attempt(leftover, true);
+                tracing::info!(%leftover, "was already gone");
+                let message = format!("{leftover} was already gone from {outside}");
                 Ok(Note::normal("Deleted", message))
             }
             Judgement::Leave(Reason { code, message }) => {
@@ -129,20 +129,20 @@ impl<R: Remover> Worker<R> {
                 Ok(Note::warning(code, message))
             }
             Judgement::Remove => {
-                // Again: an object may have been created during the read.
+                // Check again: an object may have been created during the read.
                 if let Some(note) = self.superseded(leftover, &target)? {
                     return Ok(note);
                 }
                 pass.outside(remover.remove(leftover, &client)).await?;
-                remover.count_try(leftover, true);
+                remover.count_attempt(leftover, true);
                 tracing::info!(%leftover, "deleted");
-                let message = format!("{leftover} is gone from {outside}");
+                let message = format!("{leftover} was deleted from {outside}");
                 Ok(Note::normal("Deleted", message))
             }
         }
     }
 
-    /// The end of a record whose leftover belongs to an object again.
+    /// The last event of a record whose leftover belongs to an object again; none if it does not.
     fn superseded(&self, leftover: &R::Leftover, target: &R::Target) -> Result<Option<Note>, Stop> {
         let waiting =
             |message: String, after| Stop::waiting(Reason::new(NOT_READY, message), after);
@@ -150,21 +150,21 @@ impl<R: Remover> Worker<R> {
             Claimant::Nobody => Ok(None),
             Claimant::Unread => {
                 let message = "not all objects have been read yet".to_owned();
-                Err(waiting(message, SOON))
+                Err(waiting(message, UNREAD_PAUSE))
             }
             Claimant::Undecided(object) => {
-                let message = format!("{leftover} may be {object}'s, which is not synced yet");
+                let message = format!("{leftover} may belong to {object}, which is not synced yet");
                 Err(waiting(message, RECHECK))
             }
             Claimant::Somebody(object) => {
                 tracing::info!(%leftover, object, "superseded");
-                let message = format!("{leftover} is {object}'s now and stays");
+                let message = format!("{leftover} stays, because it belongs to {object} now");
                 Ok(Some(Note::normal("Superseded", message)))
             }
         }
     }
 
-    /// Counts and saves a try that failed.
+    /// Counts and saves a failed attempt.
     async fn failed(
         &self,
         record: &Record<R::Leftover>,
@@ -172,7 +172,7 @@ impl<R: Remover> Worker<R> {
         pass: &Pass,
     ) -> Result<Progress, ApiError> {
         let (leftover, error) = (&record.leftover, &reason.message);
-        self.remover.count_try(leftover, false);
+        self.remover.count_attempt(leftover, false);
         let message = format!("{leftover} is still in {}: {error}", Self::OUTSIDE);
         let now = self.store.now();
         let next = record.failed(&message, self.remover.first_pause(), now);
@@ -182,7 +182,7 @@ impl<R: Remover> Worker<R> {
         Ok(Progress::Waiting { reason, after })
     }
 
-    /// Saves what became of a record, and reports an error that is new.
+    /// Saves a record if it has changed, and reports a new error.
     async fn save(
         &self,
         before: &Record<R::Leftover>,

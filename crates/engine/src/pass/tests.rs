@@ -16,7 +16,7 @@ fn map(uid: &str) -> Value {
         "finalizers": ["theirs"]}})
 }
 
-/// A server that refuses every write as stale, and has `live` under the object's name.
+/// An API server that refuses every write as stale, and has `live` under the object's name.
 fn server(request: &Request<Body>, live: &Value) -> Response<Body> {
     let (code, body) = match *request.method() {
         Method::GET if request.uri().path().ends_with("/m") => (200, live.clone()),
@@ -32,7 +32,7 @@ fn server(request: &Request<Body>, live: &Value) -> Response<Body> {
     response
 }
 
-/// A pass over the map of UID `old`, while the server has `live`.
+/// A pass over the ConfigMap with the UID `old`, while the API server has `live`.
 async fn pass(live: Value, tasks: &Tasks) -> Pass {
     let server = tower::service_fn(move |request: Request<Body>| {
         let answer = server(&request, &live);
@@ -53,7 +53,7 @@ async fn pass_over(object: &Value, client: Client, tasks: &Tasks) -> Pass {
         id: "0".into(),
         cache: Hub::new(client.clone(), tasks.child(), metrics).cache(key),
         kind,
-        wish: Some(object.wish()),
+        user_fields_hash: Some(object.user_fields_hash()),
         object: Arc::new(object),
         client,
         events,
@@ -68,18 +68,18 @@ async fn pass_over(object: &Value, client: Client, tasks: &Tasks) -> Pass {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_finalizer_for_a_namesake_is_a_stale_write() {
+async fn a_finalizer_for_a_replaced_object_is_a_stale_write() {
     let tasks = Tasks::default();
     let mut pass = pass(map("new"), &tasks).await;
     let answer = pass.ensure_finalizer("ours").await;
     assert_eq!(answer.unwrap_err().class(), Class::Stale);
-    let answer = pass.drop_annotation("none of these").await;
+    let answer = pass.remove_annotation("missing").await;
     assert!(answer.is_ok(), "there is nothing to write");
     tasks.kill().await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_object_that_gave_way_to_a_namesake_needs_no_release() {
+async fn a_replaced_object_needs_no_finalizer_removal() {
     let tasks = Tasks::default();
     let mut pass = pass(map("new"), &tasks).await;
     assert!(pass.drop_finalizer("theirs").await.is_ok());
@@ -87,7 +87,7 @@ async fn an_object_that_gave_way_to_a_namesake_needs_no_release() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_release_that_is_refused_each_time_fails() {
+async fn a_finalizer_removal_that_is_always_refused_fails() {
     let tasks = Tasks::default();
     let mut pass = pass(map("old"), &tasks).await;
     let answer = pass.drop_finalizer("theirs").await;
@@ -96,7 +96,7 @@ async fn a_release_that_is_refused_each_time_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_is_no_number_is_sent_as_it_is() {
+async fn a_version_that_is_not_a_number_is_sent_unchanged() {
     let tasks = Tasks::default();
     let mut object = map("old");
     object["metadata"]["resourceVersion"] = json!("b3");
@@ -122,7 +122,7 @@ async fn a_version_that_is_no_number_is_sent_as_it_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_finalizers_at_once_do_not_collide() {
+async fn concurrent_finalizers_are_both_kept() {
     let tasks = Tasks::default();
     let mut live = map("old");
     live["metadata"]["resourceVersion"] = json!("8");

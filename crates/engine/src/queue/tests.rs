@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use rstest::rstest;
 use std::collections::HashSet;
 
 const fn secs(n: u64) -> Duration {
@@ -19,11 +20,11 @@ fn key(n: usize) -> ObjectKey {
 }
 
 fn take(queue: &mut Queue, now: Duration) -> Option<ObjectKey> {
-    queue.take(now).map(|taken| taken.key)
+    queue.take(now).map(|request| request.key)
 }
 
 #[test]
-fn duplicates_collapse() {
+fn duplicate_requests_make_one_pass() {
     let mut q = queue();
     for _ in 0..1000 {
         q.add(&key(1), Cause::User, secs(0));
@@ -33,7 +34,7 @@ fn duplicates_collapse() {
 }
 
 #[test]
-fn what_comes_in_during_a_pass_runs_once_after_it() {
+fn requests_during_a_pass_make_one_more_pass() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     q.take(secs(0)).unwrap();
@@ -48,7 +49,7 @@ fn what_comes_in_during_a_pass_runs_once_after_it() {
 }
 
 #[test]
-fn user_changes_come_first_and_nobody_starves() {
+fn user_changes_come_first_and_no_cause_starves() {
     let mut q = queue();
     for n in 0..100 {
         q.add(&key(n), Cause::User, secs(0));
@@ -66,15 +67,15 @@ fn an_object_raised_in_priority_is_handed_out_once() {
     let mut q = queue();
     q.add(&key(1), Cause::Resync, secs(0));
     q.add(&key(1), Cause::User, secs(3));
-    let taken = q.take(secs(5)).unwrap();
-    assert_eq!((taken.cause, taken.waited), (Cause::User, secs(5)));
+    let request = q.take(secs(5)).unwrap();
+    assert_eq!((request.cause, request.waited), (Cause::User, secs(5)));
     q.finish(&key(1), Next::After(secs(9), Cause::Resync), secs(5), 0.0);
     assert_eq!(take(&mut q, secs(5)), None);
     assert_eq!(q.depth(Cause::Resync) + q.depth(Cause::User), 0);
 }
 
 #[test]
-fn failures_back_off_and_a_user_change_forgets_them() {
+fn failures_back_off_and_a_user_change_clears_them() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     let mut now = secs(0);
@@ -94,7 +95,7 @@ fn failures_back_off_and_a_user_change_forgets_them() {
 }
 
 #[test]
-fn a_followed_change_does_not_defeat_the_back_off() {
+fn a_followed_change_does_not_end_the_back_off() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     for _ in 0..6 {
@@ -108,7 +109,7 @@ fn a_followed_change_does_not_defeat_the_back_off() {
     assert_eq!(take(&mut q, failed_at + secs(1)), Some(key(1)));
 }
 
-/// A queue whose object 1 has failed so often; answers when the last failure was.
+/// A queue whose object 1 has failed this often, and the time of its last failure.
 fn failed(times: u32) -> (Queue, Duration) {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
@@ -132,7 +133,7 @@ fn a_followed_change_shortens_a_delay_to_a_quarter_at_most() {
 }
 
 #[test]
-fn an_object_whose_children_flap_backs_off_all_the_same() {
+fn repeated_followed_changes_do_not_end_the_back_off() {
     let (mut q, mut now) = failed(1);
     let mut passes = 0;
     let end = now + secs(600);
@@ -144,17 +145,17 @@ fn an_object_whose_children_flap_backs_off_all_the_same() {
             q.finish(&key(1), Next::Failed, now, 0.5);
         }
     }
-    // After 1, 1, 1, 2, 4, 8 s, then each 15 s: a quarter of the cap.
+    // After 1, 1, 1, 2, 4, 8 s, then every 15 s: a quarter of the cap.
     assert!((40..50).contains(&passes), "{passes} passes");
 }
 
 #[rstest::rstest]
 #[case::again(Next::Again, 4)]
-#[case::followed_news(Next::News(Cause::Followed), 4)]
+#[case::a_followed_change(Next::News(Cause::Followed), 4)]
 #[case::a_stale_write(Next::Stale, 4)]
 #[case::done(Next::After(secs(9), Cause::Resync), 1)]
 #[case::a_users_edit(Next::News(Cause::User), 1)]
-fn the_back_off_goes_on_unless_a_pass_ends_well(#[case] next: Next, #[case] expected: u64) {
+fn only_success_or_an_edit_ends_the_back_off(#[case] next: Next, #[case] expected: u64) {
     let (mut q, _) = failed(2);
     let now = q.next_due().unwrap();
     q.take(now).unwrap();
@@ -173,18 +174,21 @@ fn ten_idle_repeats_count_as_a_failure_and_a_write_does_not() {
     for _ in 0..9 {
         assert!(!q.is_repeating_idly(&key(1), true));
     }
-    assert!(!q.is_repeating_idly(&key(1), false), "it wrote, or failed");
+    assert!(
+        !q.is_repeating_idly(&key(1), false),
+        "this pass has written or failed"
+    );
     for _ in 0..9 {
         assert!(!q.is_repeating_idly(&key(1), true));
     }
     assert!(q.is_repeating_idly(&key(1), true));
-    assert!(q.is_repeating_idly(&key(1), true), "the next one, too");
+    assert!(q.is_repeating_idly(&key(1), true), "also the next one");
     q.succeeded(&key(1));
     assert!(!q.is_repeating_idly(&key(1), true));
 }
 
 #[test]
-fn a_first_pass_waits_its_time_and_yields_to_a_change() {
+fn a_first_pass_is_delayed_unless_a_change_comes() {
     let mut q = queue();
     q.add_first(&key(1), secs(2), secs(0));
     q.add_first(&key(2), secs(2), secs(0));
@@ -195,7 +199,7 @@ fn a_first_pass_waits_its_time_and_yields_to_a_change() {
 }
 
 #[test]
-fn what_a_lost_lease_interrupted_runs_again_for_nobody() {
+fn an_interrupted_pass_runs_again_as_a_followed_change() {
     let (mut q, now) = failed(3);
     q.take(now + secs(10)).unwrap();
     q.interrupted(now + secs(10));
@@ -204,27 +208,32 @@ fn what_a_lost_lease_interrupted_runs_again_for_nobody() {
 }
 
 #[test]
-fn a_flood_of_edits_is_a_few_passes() {
+fn many_edits_make_few_passes() {
     let mut q = queue();
     let mut passes = 0;
     for ms in 0..1000 {
         let now = Duration::from_millis(ms);
         q.add(&key(1), Cause::User, now);
-        if let Some(taken) = q.take(now) {
+        if let Some(request) = q.take(now) {
             passes += 1;
-            q.finish(&taken.key, Next::After(secs(300), Cause::Resync), now, 0.5);
+            q.finish(
+                &request.key,
+                Next::After(secs(300), Cause::Resync),
+                now,
+                0.5,
+            );
         }
     }
     assert!((9..=11).contains(&passes), "{passes} passes");
     assert_eq!(
         take(&mut q, secs(2)),
         Some(key(1)),
-        "the last edit has its pass too"
+        "the last edit has a pass too"
     );
 }
 
 #[test]
-fn what_a_pass_wrote_for_the_next_one_runs_at_once() {
+fn a_pass_that_requests_another_is_followed_at_once() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     q.take(secs(0)).unwrap();
@@ -233,55 +242,91 @@ fn what_a_pass_wrote_for_the_next_one_runs_at_once() {
 }
 
 #[test]
-fn what_is_begun_is_finished_before_most_user_changes() {
+fn begun_objects_come_before_most_user_changes() {
     let mut q = queue();
     q.add(&key(0), Cause::User, secs(0));
     assert_eq!(take(&mut q, secs(0)), Some(key(0)));
     for n in 1..20 {
         q.add(&key(n), Cause::User, secs(0));
     }
-    let mut turns = Vec::new();
+    let mut order = Vec::new();
     for _ in 0..16 {
         q.finish(&key(0), Next::Again, secs(0), 0.5);
-        while let Some(taken) = take(&mut q, secs(0)) {
-            turns.push(taken.clone());
-            if taken == key(0) {
+        while let Some(next) = take(&mut q, secs(0)) {
+            order.push(next.clone());
+            if next == key(0) {
                 break;
             }
         }
     }
-    let others = turns.iter().filter(|taken| **taken != key(0)).count();
-    assert!((3..=6).contains(&others), "{turns:?}");
+    let others = order.iter().filter(|next| **next != key(0)).count();
+    assert!((3..=6).contains(&others), "{order:?}");
+}
+
+#[rstest]
+#[case::waiting_for_nothing(None)]
+#[case::behind_followed_changes(Some(Cause::Followed))]
+#[case::behind_user_changes(Some(Cause::User))]
+fn a_resumed_object_comes_before_most_user_changes(#[case] queued: Option<Cause>) {
+    let mut q = queue();
+    for n in 1..20 {
+        q.add(&key(n), Cause::User, secs(0));
+        q.add(&key(100 + n), Cause::Followed, secs(0));
+    }
+    if let Some(cause) = queued {
+        q.add(&key(0), cause, secs(0));
+    }
+    q.resume(&key(0), secs(1));
+    q.resume(&key(0), secs(1));
+    let order: Vec<_> = std::iter::from_fn(|| take(&mut q, secs(1))).collect();
+    assert!(
+        order.iter().position(|next| *next == key(0)) < Some(8),
+        "{order:?}"
+    );
+    assert_eq!(order.len(), 39, "each has one pass");
+    assert_eq!(Cause::ALL.map(|cause| q.depth(cause)), [0; 3]);
 }
 
 #[test]
-fn a_seized_object_is_nowhere_until_it_is_forgotten() {
+fn resuming_does_not_end_a_back_off() {
+    let mut q = queue();
+    q.add(&key(1), Cause::User, secs(0));
+    q.take(secs(0)).unwrap();
+    q.finish(&key(1), Next::Failed, secs(0), 0.5);
+    q.resume(&key(1), secs(0));
+    assert_eq!(take(&mut q, secs(0)), None);
+    assert_eq!(q.failing(), 1);
+    assert_eq!(take(&mut q, secs(1)), Some(key(1)));
+}
+
+#[test]
+fn a_seized_object_has_no_pass_until_it_is_forgotten() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     q.add(&key(2), Cause::User, secs(0));
     assert!(q.seize(&key(1)));
-    q.add(&key(1), Cause::User, secs(0)); // a namesake
+    q.add(&key(1), Cause::User, secs(0)); // an object of the same name
     assert_eq!(take(&mut q, secs(0)), Some(key(2)));
     assert_eq!(take(&mut q, secs(0)), None);
     q.forget(&key(1), secs(0));
     assert_eq!(take(&mut q, secs(0)), Some(key(1)));
-    assert!(!q.seize(&key(1)), "its pass runs");
+    assert!(!q.seize(&key(1)), "its pass is running");
 }
 
 #[test]
-fn what_stays_stale_backs_off() {
+fn repeated_stale_writes_back_off() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     q.take(secs(0)).unwrap();
     q.finish(&key(1), Next::Stale, secs(0), 0.5);
-    assert_eq!(take(&mut q, STALE), Some(key(1)));
+    assert_eq!(take(&mut q, STALE_DELAY), Some(key(1)));
     q.finish(&key(1), Next::Stale, secs(1), 0.5);
-    assert_eq!(take(&mut q, secs(1) + STALE), None);
+    assert_eq!(take(&mut q, secs(1) + STALE_DELAY), None);
     assert_eq!(take(&mut q, secs(2)), Some(key(1)));
 }
 
 #[test]
-fn no_delay_is_too_short_or_too_long() {
+fn the_shortest_and_the_longest_delay_are_accepted() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     q.take(secs(0)).unwrap();
@@ -292,7 +337,7 @@ fn no_delay_is_too_short_or_too_long() {
         0.5,
     );
     assert_eq!(take(&mut q, Duration::from_millis(99)), None);
-    assert_eq!(take(&mut q, BREATH), Some(key(1)));
+    assert_eq!(take(&mut q, MIN_INTERVAL), Some(key(1)));
     q.finish(
         &key(1),
         Next::After(Duration::MAX, Cause::Resync),
@@ -304,7 +349,7 @@ fn no_delay_is_too_short_or_too_long() {
 }
 
 #[test]
-fn a_forgotten_object_leaves_nothing() {
+fn a_forgotten_object_leaves_no_entries() {
     let mut q = queue();
     q.add(&key(1), Cause::User, secs(0));
     q.take(secs(0)).unwrap();
@@ -316,22 +361,23 @@ fn a_forgotten_object_leaves_nothing() {
 }
 
 #[test]
-fn a_hundred_thousand_timers_ring_in_time() {
+fn a_hundred_thousand_timers_fire() {
     let mut q = queue();
     for n in 0..100_000 {
         q.add(&key(n), Cause::Resync, secs(0));
     }
-    while let Some(taken) = q.take(secs(0)) {
-        let due = secs(1 + u64::try_from(taken.key.name.len()).unwrap());
-        q.finish(&taken.key, Next::After(due, Cause::Resync), secs(0), 0.0);
+    while let Some(request) = q.take(secs(0)) {
+        let due = secs(1 + u64::try_from(request.key.name.len()).unwrap());
+        q.finish(&request.key, Next::After(due, Cause::Resync), secs(0), 0.0);
     }
-    let rung = std::iter::from_fn(|| q.take(secs(100))).count();
-    assert_eq!(rung, 100_000);
+    let fired = std::iter::from_fn(|| q.take(secs(100))).count();
+    assert_eq!(fired, 100_000);
 }
 
 #[derive(Debug, Clone)]
 enum Act {
     Add(usize, Cause),
+    Resume(usize),
     Take,
     Finish(Next),
     Forget,
@@ -348,6 +394,7 @@ fn any_act() -> impl Strategy<Value = Act> {
     };
     prop_oneof![
         4 => (0..6_usize, cause()).prop_map(|(n, c)| Act::Add(n, c)),
+        2 => (0..6_usize).prop_map(Act::Resume),
         4 => Just(Act::Take),
         2 => prop_oneof![
             Just(Next::Again),
@@ -363,22 +410,23 @@ fn any_act() -> impl Strategy<Value = Act> {
 
 proptest! {
     #[test]
-    fn never_two_passes_at_once_and_nothing_is_lost(acts in prop::collection::vec(any_act(), 0..200)) {
+    fn an_object_has_one_pass_at_a_time_and_none_is_lost(acts in prop::collection::vec(any_act(), 0..200)) {
         let mut q = queue();
         let mut now = secs(0);
         let mut running: Vec<ObjectKey> = vec![];
-        let mut wanted: HashSet<ObjectKey> = HashSet::new();
+        let mut requested: HashSet<ObjectKey> = HashSet::new();
         for act in acts {
             match act {
-                Act::Add(n, cause) => { q.add(&key(n), cause, now); wanted.insert(key(n)); }
-                Act::Take => if let Some(taken) = q.take(now) {
-                    prop_assert!(!running.contains(&taken.key));
-                    wanted.remove(&taken.key);
-                    running.push(taken.key);
+                Act::Add(n, cause) => { q.add(&key(n), cause, now); requested.insert(key(n)); }
+                Act::Resume(n) => { q.resume(&key(n), now); requested.insert(key(n)); }
+                Act::Take => if let Some(request) = q.take(now) {
+                    prop_assert!(!running.contains(&request.key));
+                    requested.remove(&request.key);
+                    running.push(request.key);
                 },
                 Act::Finish(next) => if let Some(k) = running.pop() {
                     q.finish(&k, next, now, 0.5);
-                    wanted.insert(k);
+                    requested.insert(k);
                 },
                 Act::Forget => if let Some(k) = running.pop() { q.forget(&k, now); },
                 Act::Wait(s) => now += secs(s),
@@ -390,8 +438,8 @@ proptest! {
             let failing = q.entries.values().filter(|e| e.failures > 0).count();
             prop_assert_eq!(q.failing(), failing);
         }
-        for k in running { q.finish(&k, Next::Again, now, 0.5); wanted.insert(k); }
+        for k in running { q.finish(&k, Next::Again, now, 0.5); requested.insert(k); }
         let served: HashSet<_> = std::iter::from_fn(|| q.take(now + secs(1000))).map(|t| t.key).collect();
-        prop_assert!(wanted.is_subset(&served), "{:?} never came", wanted.difference(&served));
+        prop_assert!(requested.is_subset(&served), "no pass over {:?}", requested.difference(&served));
     }
 }

@@ -1,4 +1,4 @@
-//! The applier against a real API server; requests are counted in its audit log.
+//! The applier with a real API server. Its audit log shows the requests.
 
 use engine::{Applied, Applier, Classified, Clients, Deletion, Kind, Metrics, Propagation};
 use k8s_openapi::api::apps::v1::Deployment;
@@ -10,25 +10,25 @@ use serde_json::{Value, json};
 use std::collections::BTreeSet;
 use testkit::{ControlPlane, Result};
 
-/// A namespace of the shared control plane, and an applier in it.
-struct Shore {
+/// A namespace of the shared control plane, and an applier for it.
+struct Fixture {
     plane: std::sync::Arc<ControlPlane>,
     namespace: String,
     applier: Applier,
     guard: Guard,
 }
 
-async fn shore(name: &str) -> Result<Shore> {
+async fn fixture(name: &str) -> Result<Fixture> {
     let plane = ControlPlane::shared().await?;
     plane.ensure_namespace(name).await?;
     let config = Kubeconfig::read_from(plane.kubeconfig())?;
     let config =
         kube::Config::from_custom_kubeconfig(config, &KubeConfigOptions::default()).await?;
     let clients = Clients::new(config, 8, Metrics::default())?;
-    let guard = Guard::held();
+    let guard = Guard::closed();
     guard.renewed(guard.elapsed(), std::time::Duration::from_secs(600));
     let client = clients.client(name, vec![guard.clone()]);
-    Ok(Shore {
+    Ok(Fixture {
         plane,
         namespace: name.to_owned(),
         applier: Applier::new(client, "pontoon-test"),
@@ -36,7 +36,7 @@ async fn shore(name: &str) -> Result<Shore> {
     })
 }
 
-impl Shore {
+impl Fixture {
     fn map(&self, data: Value) -> Value {
         json!({"metadata": {"name": "m", "namespace": self.namespace, "labels": {"set": "ours"}}, "data": data})
     }
@@ -44,7 +44,7 @@ impl Shore {
     async fn apply(&self, data: Value) -> Result<Applied> {
         Ok(self
             .applier
-            .look_and_apply(&Kind::of::<ConfigMap>(), self.map(data))
+            .read_and_apply(&Kind::of::<ConfigMap>(), self.map(data))
             .await?)
     }
 
@@ -72,23 +72,23 @@ impl Shore {
 
 #[tokio::test]
 async fn an_equal_object_costs_no_request() -> Result<()> {
-    let shore = shore("applier-equal").await?;
+    let fixture = fixture("applier-equal").await?;
     assert!(matches!(
-        shore.apply(json!({"a": "1"})).await?,
+        fixture.apply(json!({"a": "1"})).await?,
         Applied::Written(_)
     ));
-    let live = shore.live().await?;
-    let mark = shore.plane.mark();
-    let again = shore
+    let live = fixture.live().await?;
+    let mark = fixture.plane.mark();
+    let again = fixture
         .applier
         .apply(
             &Kind::of::<ConfigMap>(),
-            shore.map(json!({"a": "1"})),
+            fixture.map(json!({"a": "1"})),
             Some(&live),
         )
         .await?;
     assert_eq!(again, Applied::Unchanged);
-    let ours = shore.plane.entries_since(mark).await?;
+    let ours = fixture.plane.entries_since(mark).await?;
     let ours: Vec<_> = ours
         .iter()
         .filter(|entry| entry.user_agent.contains("applier-equal"))
@@ -98,27 +98,29 @@ async fn an_equal_object_costs_no_request() -> Result<()> {
 }
 
 #[tokio::test]
-async fn a_foreign_field_survives_and_a_field_no_longer_desired_goes() -> Result<()> {
-    let shore = shore("applier-fields").await?;
-    shore.apply(json!({"a": "1", "b": "2"})).await?;
-    shore.edit("somebody", json!({"theirs": "x"})).await?;
-    shore.apply(json!({"a": "1"})).await?;
+async fn a_foreign_field_stays_and_an_undesired_field_goes() -> Result<()> {
+    let fixture = fixture("applier-fields").await?;
+    fixture.apply(json!({"a": "1", "b": "2"})).await?;
+    fixture.edit("somebody", json!({"theirs": "x"})).await?;
+    fixture.apply(json!({"a": "1"})).await?;
     assert_eq!(
-        shore.live().await?["data"],
+        fixture.live().await?["data"],
         json!({"a": "1", "theirs": "x"})
     );
     Ok(())
 }
 
 #[tokio::test]
-async fn a_field_that_another_manager_owns_is_a_conflict_that_names_it() -> Result<()> {
-    let shore = shore("applier-conflict").await?;
-    shore.edit("the-other-one", json!({"a": "theirs"})).await?;
+async fn a_conflict_names_the_other_field_manager() -> Result<()> {
+    let fixture = fixture("applier-conflict").await?;
+    fixture
+        .edit("the-other-one", json!({"a": "theirs"}))
+        .await?;
     let kind = Kind::of::<ConfigMap>();
-    let live = shore.live().await?;
-    let error = shore
+    let live = fixture.live().await?;
+    let error = fixture
         .applier
-        .apply(&kind, shore.map(json!({"a": "ours"})), Some(&live))
+        .apply(&kind, fixture.map(json!({"a": "ours"})), Some(&live))
         .await
         .unwrap_err();
     assert_eq!(error.class(), Class::Conflict);
@@ -126,28 +128,31 @@ async fn a_field_that_another_manager_owns_is_a_conflict_that_names_it() -> Resu
         error.to_string().contains("the-other-one") && error.to_string().contains(".data.a"),
         "{error}"
     );
-    assert_eq!(shore.live().await?["data"]["a"], "theirs");
+    assert_eq!(fixture.live().await?["data"]["a"], "theirs");
 
-    shore
+    fixture
         .applier
-        .adopt(&kind, shore.map(json!({"a": "ours"})), Some(&live))
+        .adopt(&kind, fixture.map(json!({"a": "ours"})), Some(&live))
         .await?;
-    assert_eq!(shore.live().await?["data"]["a"], "ours");
+    assert_eq!(fixture.live().await?["data"]["a"], "ours");
     Ok(())
 }
 
 #[tokio::test]
-async fn an_object_the_server_writes_differently_is_applied_once() -> Result<()> {
-    let shore = shore("applier-forms").await?;
+async fn an_object_that_the_server_normalizes_is_applied_once() -> Result<()> {
+    let fixture = fixture("applier-forms").await?;
     let kind = Kind::of::<Deployment>();
     let container = json!({"name": "c", "image": "i", "resources": {"limits": {"cpu": "1000m"}}});
-    let desired = json!({"metadata": {"name": "d", "namespace": shore.namespace}, "spec": {
+    let desired = json!({"metadata": {"name": "d", "namespace": fixture.namespace}, "spec": {
         "selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}}});
-    shore.applier.look_and_apply(&kind, desired.clone()).await?;
-    let live = shore
+    fixture
         .applier
-        .read(&kind, &ObjectKey::namespaced(&*shore.namespace, "d"))
+        .read_and_apply(&kind, desired.clone())
+        .await?;
+    let live = fixture
+        .applier
+        .read(&kind, &ObjectKey::namespaced(&*fixture.namespace, "d"))
         .await?
         .unwrap();
     assert_eq!(
@@ -155,79 +160,87 @@ async fn an_object_the_server_writes_differently_is_applied_once() -> Result<()>
         "1"
     );
     assert_eq!(
-        shore.applier.apply(&kind, desired, Some(&live)).await?,
+        fixture.applier.apply(&kind, desired, Some(&live)).await?,
         Applied::Unchanged
     );
     Ok(())
 }
 
 #[tokio::test]
-async fn a_deletion_spares_a_namesake_and_what_is_gone() -> Result<()> {
-    let shore = shore("applier-delete").await?;
-    shore.apply(json!({})).await?;
+async fn a_deletion_ignores_a_replaced_or_missing_object() -> Result<()> {
+    let fixture = fixture("applier-delete").await?;
+    fixture.apply(json!({})).await?;
     let (kind, key) = (
         Kind::of::<ConfigMap>(),
-        ObjectKey::namespaced(&*shore.namespace, "m"),
+        ObjectKey::namespaced(&*fixture.namespace, "m"),
     );
-    shore.applier.delete(&kind, &key, "another-uid").await?;
-    let live = shore.live().await?;
+    fixture.applier.delete(&kind, &key, "another-uid").await?;
+    let live = fixture.live().await?;
     assert_eq!(live["metadata"]["name"], "m");
     let uid = live["metadata"]["uid"].as_str().unwrap();
-    shore.applier.delete(&kind, &key, uid).await?;
-    shore.applier.delete(&kind, &key, uid).await?;
-    assert_eq!(shore.live().await?, Value::Null);
+    fixture.applier.delete(&kind, &key, uid).await?;
+    fixture.applier.delete(&kind, &key, uid).await?;
+    assert_eq!(fixture.live().await?, Value::Null);
     Ok(())
 }
 
 #[tokio::test]
-async fn pruning_deletes_what_carries_the_labels_and_is_not_kept() -> Result<()> {
-    let shore = shore("applier-prune").await?;
+async fn pruning_deletes_labelled_objects_that_are_not_retained() -> Result<()> {
+    let fixture = fixture("applier-prune").await?;
     let kind = Kind::of::<ConfigMap>();
-    for name in ["keep", "drop"] {
-        let map = json!({"metadata": {"name": name, "namespace": shore.namespace, "labels": {"set": "ours"}}});
-        shore.applier.look_and_apply(&kind, map).await?;
+    for name in ["retained", "obsolete"] {
+        let labels = json!({"set": "ours"});
+        let map =
+            json!({"metadata": {"name": name, "namespace": fixture.namespace, "labels": labels}});
+        fixture.applier.read_and_apply(&kind, map).await?;
     }
-    let foreign = json!({"metadata": {"name": "foreign", "namespace": shore.namespace}});
-    shore.applier.look_and_apply(&kind, foreign).await?;
-    let key = |name: &str| ObjectKey::of(Some(&shore.namespace), name);
-    let gone = shore
+    let foreign = json!({"metadata": {"name": "foreign", "namespace": fixture.namespace}});
+    fixture.applier.read_and_apply(&kind, foreign).await?;
+    let key = |name: &str| ObjectKey::of(Some(&fixture.namespace), name);
+    let deleted = fixture
         .applier
         .prune(
             &kind,
-            Some(&shore.namespace),
+            Some(&fixture.namespace),
             "set=ours",
-            &BTreeSet::from([key("keep")]),
+            &BTreeSet::from([key("retained")]),
         )
         .await?;
-    assert_eq!(gone, [key("drop")]);
-    assert!(shore.applier.read(&kind, &key("foreign")).await?.is_some());
+    assert_eq!(deleted, [key("obsolete")]);
+    assert!(
+        fixture
+            .applier
+            .read(&kind, &key("foreign"))
+            .await?
+            .is_some()
+    );
     Ok(())
 }
 
 #[tokio::test]
 async fn a_dry_run_changes_nothing() -> Result<()> {
-    let shore = shore("applier-dry").await?;
-    let dry = shore.applier.clone().dry_run();
+    let fixture = fixture("applier-dry").await?;
+    let dry = fixture.applier.clone().dry_run();
     let applied = dry
-        .look_and_apply(&Kind::of::<ConfigMap>(), shore.map(json!({"a": "1"})))
+        .read_and_apply(&Kind::of::<ConfigMap>(), fixture.map(json!({"a": "1"})))
         .await?;
     assert!(matches!(applied, Applied::Written(object) if object["data"]["a"] == "1"));
-    assert_eq!(shore.live().await?, Value::Null);
+    assert_eq!(fixture.live().await?, Value::Null);
     Ok(())
 }
 
 #[tokio::test]
-async fn who_does_not_lead_writes_nothing() -> Result<()> {
-    let shore = shore("applier-deposed").await?;
-    shore.guard.revoke();
-    let mark = shore.plane.mark();
-    let error = shore
+async fn a_replica_that_does_not_lead_writes_nothing() -> Result<()> {
+    let fixture = fixture("applier-deposed").await?;
+    fixture.guard.revoke();
+    let mark = fixture.plane.mark();
+    let error = fixture
         .applier
-        .apply(&Kind::of::<ConfigMap>(), shore.map(json!({})), None)
+        .apply(&Kind::of::<ConfigMap>(), fixture.map(json!({})), None)
         .await
         .unwrap_err();
     assert_eq!(error.class(), Class::Deposed);
-    let writes = shore
+    let writes = fixture
         .plane
         .writes_since(mark, |entry| entry.user_agent.contains("applier-deposed"))
         .await?;
@@ -236,81 +249,87 @@ async fn who_does_not_lead_writes_nothing() -> Result<()> {
 }
 
 #[tokio::test]
-async fn an_object_the_cache_does_not_show_yet_is_not_written_over() -> Result<()> {
-    let shore = shore("applier-create").await?;
+async fn an_object_that_is_not_cached_yet_is_not_overwritten() -> Result<()> {
+    let fixture = fixture("applier-create").await?;
     let kind = Kind::of::<ConfigMap>();
-    let created = shore
+    let created = fixture
         .applier
-        .apply(&kind, shore.map(json!({"a": "1"})), None);
+        .apply(&kind, fixture.map(json!({"a": "1"})), None);
     assert!(matches!(created.await?, Applied::Written(_)));
-    shore.edit("somebody", json!({"theirs": "x"})).await?;
+    fixture.edit("somebody", json!({"theirs": "x"})).await?;
     for force in [false, true] {
-        let desired = shore.map(json!({"b": "2"}));
+        let desired = fixture.map(json!({"b": "2"}));
         let refused = if force {
-            shore.applier.adopt(&kind, desired, None).await
+            fixture.applier.adopt(&kind, desired, None).await
         } else {
-            shore.applier.apply(&kind, desired, None).await
+            fixture.applier.apply(&kind, desired, None).await
         };
         assert_eq!(refused.unwrap_err().class(), Class::Stale);
     }
     let data = json!({"a": "1", "theirs": "x"});
-    assert_eq!(shore.live().await?["data"], data);
+    assert_eq!(fixture.live().await?["data"], data);
     Ok(())
 }
 
 #[tokio::test]
-async fn an_object_that_gave_way_to_a_namesake_is_not_written_over() -> Result<()> {
-    let shore = shore("applier-namesake").await?;
+async fn a_replaced_object_is_not_overwritten() -> Result<()> {
+    let fixture = fixture("applier-namesake").await?;
     let kind = Kind::of::<ConfigMap>();
-    shore.apply(json!({"a": "1"})).await?;
-    let old = shore.live().await?;
-    let key = ObjectKey::namespaced(&*shore.namespace, "m");
+    fixture.apply(json!({"a": "1"})).await?;
+    let old = fixture.live().await?;
+    let key = ObjectKey::namespaced(&*fixture.namespace, "m");
     let uid = old["metadata"]["uid"].as_str().unwrap();
-    shore.applier.delete(&kind, &key, uid).await?;
+    fixture.applier.delete(&kind, &key, uid).await?;
 
-    let desired = shore.map(json!({"a": "2"}));
-    let refused = shore
+    let desired = fixture.map(json!({"a": "2"}));
+    let refused = fixture
         .applier
         .apply(&kind, desired.clone(), Some(&old))
         .await;
     assert_eq!(refused.unwrap_err().class(), Class::Stale, "it is gone");
-    shore.edit("somebody", json!({"theirs": "x"})).await?;
-    let refused = shore.applier.apply(&kind, desired, Some(&old)).await;
+    fixture.edit("somebody", json!({"theirs": "x"})).await?;
+    let refused = fixture.applier.apply(&kind, desired, Some(&old)).await;
     assert_eq!(refused.unwrap_err().class(), Class::Stale);
-    assert_eq!(shore.live().await?["data"], json!({"theirs": "x"}));
+    assert_eq!(fixture.live().await?["data"], json!({"theirs": "x"}));
     Ok(())
 }
 
 #[tokio::test]
-async fn lists_are_compared_by_the_type_the_server_knows() -> Result<()> {
-    let shore = shore("applier-lists").await?;
+async fn lists_are_compared_by_their_type() -> Result<()> {
+    let fixture = fixture("applier-lists").await?;
     let kind = Kind::of::<Deployment>();
     let container = json!({"name": "ours", "image": "i", "args": ["a", "b"]});
-    let desired = json!({"metadata": {"name": "d", "namespace": shore.namespace}, "spec": {
+    let desired = json!({"metadata": {"name": "d", "namespace": fixture.namespace}, "spec": {
         "selector": {"matchLabels": {"a": "b"}},
         "template": {"metadata": {"labels": {"a": "b"}}, "spec": {"containers": [container]}}}});
-    shore.applier.look_and_apply(&kind, desired.clone()).await?;
-    let api = Api::<Deployment>::namespaced(shore.plane.admin(), &shore.namespace);
+    fixture
+        .applier
+        .read_and_apply(&kind, desired.clone())
+        .await?;
+    let api = Api::<Deployment>::namespaced(fixture.plane.admin(), &fixture.namespace);
     let edit = async |containers: Value| {
         let edit = json!({"spec": {"template": {"spec": {"containers": containers}}}});
         let by = PatchParams::default();
         api.patch("d", &by, &Patch::Strategic(edit)).await
     };
 
-    // A container beside ours is somebody's own; an argument beside ours is a change of ours.
-    edit(json!([{"name": "beside", "image": "i"}])).await?;
-    let beside = shore.applier.look_and_apply(&kind, desired.clone()).await?;
-    assert_eq!(beside, Applied::Unchanged);
-    edit(json!([{"name": "ours", "args": ["a", "b", "c"]}])).await?;
-    let live = shore
+    // Another container belongs to others. Another argument changes our container.
+    edit(json!([{"name": "theirs", "image": "i"}])).await?;
+    let unchanged = fixture
         .applier
-        .read(&kind, &ObjectKey::namespaced(&*shore.namespace, "d"))
+        .read_and_apply(&kind, desired.clone())
         .await?;
-    let healed = shore.applier.adopt(&kind, desired, live.as_ref()).await?;
-    let Applied::Written(healed) = healed else {
+    assert_eq!(unchanged, Applied::Unchanged);
+    edit(json!([{"name": "ours", "args": ["a", "b", "c"]}])).await?;
+    let live = fixture
+        .applier
+        .read(&kind, &ObjectKey::namespaced(&*fixture.namespace, "d"))
+        .await?;
+    let applied = fixture.applier.adopt(&kind, desired, live.as_ref()).await?;
+    let Applied::Written(corrected) = applied else {
         panic!("the argument stays");
     };
-    let containers = healed["spec"]["template"]["spec"]["containers"].as_array();
+    let containers = corrected["spec"]["template"]["spec"]["containers"].as_array();
     let ours = containers.unwrap().iter().find(|one| one["name"] == "ours");
     assert_eq!(ours.unwrap()["args"], json!(["a", "b"]));
     Ok(())
@@ -318,30 +337,30 @@ async fn lists_are_compared_by_the_type_the_server_knows() -> Result<()> {
 
 #[tokio::test]
 async fn pruning_without_labels_is_refused() -> Result<()> {
-    let shore = shore("applier-prune-all").await?;
-    shore.apply(json!({})).await?;
+    let fixture = fixture("applier-prune-all").await?;
+    fixture.apply(json!({})).await?;
     let kind = Kind::of::<ConfigMap>();
     let none = BTreeSet::new();
     for labels in ["", " "] {
-        let refused = shore
+        let refused = fixture
             .applier
-            .prune(&kind, Some(&shore.namespace), labels, &none);
+            .prune(&kind, Some(&fixture.namespace), labels, &none);
         assert_eq!(refused.await.unwrap_err().class(), Class::Invalid);
     }
-    assert_eq!(shore.live().await?["metadata"]["name"], "m");
+    assert_eq!(fixture.live().await?["metadata"]["name"], "m");
     Ok(())
 }
 
 #[tokio::test]
 async fn a_deletion_may_be_bound_to_a_version() -> Result<()> {
-    let shore = shore("applier-delete-version").await?;
-    shore.apply(json!({"a": "1"})).await?;
+    let fixture = fixture("applier-delete-version").await?;
+    fixture.apply(json!({"a": "1"})).await?;
     let (kind, key) = (
         Kind::of::<ConfigMap>(),
-        ObjectKey::namespaced(&*shore.namespace, "m"),
+        ObjectKey::namespaced(&*fixture.namespace, "m"),
     );
-    let old = shore.live().await?;
-    shore.edit("somebody", json!({"theirs": "x"})).await?;
+    let old = fixture.live().await?;
+    fixture.edit("somebody", json!({"theirs": "x"})).await?;
     let version = |object: &Value| object["metadata"]["resourceVersion"].as_str()?.parse().ok();
     let deletion = Deletion {
         uid: old["metadata"]["uid"].as_str().unwrap(),
@@ -349,15 +368,15 @@ async fn a_deletion_may_be_bound_to_a_version() -> Result<()> {
         propagation: Propagation::Orphan,
         grace_seconds: Some(0),
     };
-    let refused = shore.applier.delete_with(&kind, &key, &deletion).await;
+    let refused = fixture.applier.delete_with(&kind, &key, &deletion).await;
     assert_eq!(refused.unwrap_err().class(), Class::Stale);
     let deletion = Deletion {
-        version: version(&shore.live().await?),
+        version: version(&fixture.live().await?),
         ..deletion
     };
-    shore.applier.delete_with(&kind, &key, &deletion).await?;
-    // The garbage collector, which does not run here, lets what it owns go first.
-    let finalizers = &shore.live().await?["metadata"]["finalizers"];
+    fixture.applier.delete_with(&kind, &key, &deletion).await?;
+    // The garbage collector removes this finalizer, but does not run here.
+    let finalizers = &fixture.live().await?["metadata"]["finalizers"];
     assert_eq!(*finalizers, json!(["orphan"]));
     Ok(())
 }

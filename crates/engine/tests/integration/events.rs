@@ -1,4 +1,4 @@
-//! Events against a real API server.
+//! Events with a real API server.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use testkit::{ControlPlane, Result, eventually};
 
 #[tokio::test]
-async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Result<()> {
+async fn equal_events_are_counted_and_a_flood_is_limited() -> Result<()> {
     let plane = ControlPlane::shared().await?;
     plane.ensure_namespace("events").await?;
     let config = Kubeconfig::read_from(plane.kubeconfig())?;
@@ -51,7 +51,7 @@ async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Resul
     let long = format!("{}.{}", "n".repeat(199), "m".repeat(50));
     events.record(
         regarding(&long),
-        Note::normal("Long", "a name as long as they come"),
+        Note::normal("Long", "the longest possible name"),
     );
     events.record(regarding("last"), Note::normal("Last", "after all that"));
 
@@ -74,7 +74,7 @@ async fn the_same_event_is_counted_and_a_flood_of_others_is_held_back() -> Resul
         of("Broken")[0].series.as_ref().map(|series| series.count),
         Some(5)
     );
-    assert_eq!(of("Chatter").len(), 20, "a burst, and no more");
+    assert_eq!(of("Chatter").len(), 20, "the burst limit");
     for event in &all {
         assert_eq!(event.action, event.reason, "the action is the reason");
     }

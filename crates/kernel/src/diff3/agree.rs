@@ -1,4 +1,4 @@
-//! Whether one value holds all that another says.
+//! Whether one value contains all of another.
 
 use std::collections::BTreeMap;
 
@@ -7,9 +7,9 @@ use serde_json::{Map, Number, Value};
 use super::path::Path;
 use super::rules::{ListKind, Rules};
 
-/// Whether `found` holds all that `wanted` says at `path`, going by the rules there and below.
+/// Whether `found` contains all of `wanted` at `path`, by the rules there and below.
 ///
-/// Fields only `found` has do not matter. Both ways round, it means that the two are equal.
+/// Fields that only `found` has do not matter. If it holds in both directions, the two are equal.
 pub(super) fn agrees(rules: &Rules, path: &mut Path, wanted: &Value, found: &Value) -> bool {
     match (wanted, found) {
         (Value::Object(wanted), Value::Object(found)) => fields_agree(rules, path, wanted, found),
@@ -73,12 +73,12 @@ fn lists_agree(rules: &Rules, path: &mut Path, wanted: &[Value], found: &[Value]
     }
 }
 
-/// Whether each wanted element has a found one of its own that agrees, and none is left over.
+/// Whether each wanted element can be paired with a found one that agrees, with none left over.
 fn unordered_agree(rules: &Rules, path: &mut Path, wanted: &[Value], found: &[Value]) -> bool {
     if wanted.len() != found.len() {
         return false;
     }
-    // Equal elements can always be paired first, which leaves few to search through.
+    // Equal elements can always be paired first, which leaves few to search.
     let mut left: Vec<(String, &Value)> = found
         .iter()
         .map(|value| (canonical(value), value))
@@ -111,7 +111,7 @@ fn indices(left: &[(String, &Value)], mut fits: impl FnMut(&Value) -> bool) -> V
         .collect()
 }
 
-/// Whether each row can have one of the columns it fits for itself: augmenting paths, without
+/// Whether each row can be paired with a different column that it fits: augmenting paths, without
 /// recursion so that long lists need no deep stack.
 fn can_be_paired(fits: &[Vec<usize>], columns: usize) -> bool {
     let mut taken_by: Vec<Option<usize>> = vec![None; columns];
@@ -164,7 +164,7 @@ fn by_key<'v>(list: &'v [Value], key: &str) -> Option<BTreeMap<String, &'v Value
     Some(entries)
 }
 
-/// One text for all ways to write the same value.
+/// The same text for all notations of the same value.
 pub(super) fn canonical(value: &Value) -> String {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => value.to_string(),
@@ -177,7 +177,7 @@ pub(super) fn canonical(value: &Value) -> String {
             format!("[{}]", elements.join(","))
         }
         Value::Object(fields) => {
-            // Sorted here: whether the map is depends on a cargo feature of serde_json.
+            // Sorted here, because a cargo feature of serde_json decides whether the map is sorted.
             let fields: BTreeMap<&String, String> = fields
                 .iter()
                 .filter(|(_, value)| !value.is_null())
@@ -192,7 +192,7 @@ pub(super) fn canonical(value: &Value) -> String {
     }
 }
 
-/// A number without loss: 1 and 1.0 are the same whole number, and big integers keep their digits.
+/// A number without loss: 1 and 1.0 are the same integer, and big integers keep their digits.
 #[derive(PartialEq)]
 enum Exact {
     Whole(i128),
@@ -215,10 +215,10 @@ fn exact(number: &Number) -> Exact {
     Exact::Fraction(float.to_bits())
 }
 
-/// Runs `look` one segment further down.
-fn below<T>(path: &mut Path, segment: String, look: impl FnOnce(&mut Path) -> T) -> T {
+/// Runs `descend` one segment further down.
+fn below<T>(path: &mut Path, segment: String, descend: impl FnOnce(&mut Path) -> T) -> T {
     path.push(segment);
-    let seen = look(path);
+    let seen = descend(path);
     path.pop();
     seen
 }
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_compared_by_value_and_to_the_last_digit() {
+    fn numbers_are_compared_exactly_by_value() {
         let rules = Rules::new();
         assert!(agree(&rules, &json!(1), &json!(1.0)));
         assert!(agree(&rules, &json!(0), &json!(-0.0)));
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unordered_element_takes_the_partner_another_can_spare() {
+    fn an_unordered_element_may_take_the_partner_of_another() {
         let rules = Rules::new().unordered("");
         let wanted = json!([{"a": 1}, {"a": 1, "b": 2}]);
         let found = json!([{"a": 1, "b": 2, "x": 0}, {"a": 1, "c": 3}]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_count_as_often_as_they_stand_there() {
+    fn repeated_elements_are_counted() {
         let rules = Rules::new().unordered("");
         assert!(!agree(&rules, &json!([1, 1, 2]), &json!([1, 2, 2])));
         assert!(agree(&rules, &json!([1, 1, 2]), &json!([2, 1, 1])));
@@ -291,7 +291,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn pairing_finds_a_way_whenever_there_is_one(fits in vec(vec(0..5_usize, 0..4), 0..6)) {
+        fn a_pairing_is_found_if_there_is_one(fits in vec(vec(0..5_usize, 0..4), 0..6)) {
             prop_assert_eq!(can_be_paired(&fits, 5), pairs_by_trying(&fits, &mut vec![]));
         }
     }

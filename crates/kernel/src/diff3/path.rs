@@ -1,4 +1,4 @@
-//! Where in a document we are.
+//! A path in a document.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ impl Path {
         self.0.pop();
     }
 
-    /// Whether `self`, in which `*` stands for any one segment, means `path`.
+    /// Whether `self`, in which `*` stands for any one segment, matches `path`.
     pub(super) fn matches(&self, path: &Self) -> bool {
         let same = |(pattern, segment): (&String, &String)| pattern == "*" || pattern == segment;
         self.0.len() == path.0.len() && self.0.iter().zip(&path.0).all(same)

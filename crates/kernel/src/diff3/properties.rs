@@ -22,11 +22,11 @@ fn any_json() -> impl Strategy<Value = Value> {
 }
 
 fn fields(inner: impl Strategy<Value = Value>) -> impl Strategy<Value = Map<String, Value>> {
-    // `k` is the key of list maps, so that some lists are proper ones.
+    // `k` is the key of list maps, so that some lists are valid list maps.
     btree_map("[a-dk]", inner, 0..4).prop_map(|fields| fields.into_iter().collect())
 }
 
-/// Documents whose fields meet the rules below.
+/// Documents with fields that the rules below name.
 fn any_document() -> impl Strategy<Value = Value> {
     fields(any_json()).prop_map(Value::Object)
 }
@@ -51,7 +51,7 @@ fn any_rules() -> impl Strategy<Value = Rules> {
     })
 }
 
-/// What an apply makes of live: desired wins, what only live has stays.
+/// Live after an apply: desired wins, fields that only live has stay.
 fn applied(live: &Value, desired: &Value) -> Value {
     let (Value::Object(live), Value::Object(desired)) = (live, desired) else {
         return desired.clone();

@@ -1,8 +1,8 @@
-//! What a plain JSON document does not say about its fields.
+//! The kinds of fields, which a plain JSON document does not contain.
 
 use super::path::Path;
 
-/// What the fields of a kind are, by path, for [`diff3`](crate::diff3()).
+/// Rules for the fields of a document, by path, for [`diff3`](crate::diff3()).
 ///
 /// A path is a JSON pointer in which `*` stands for any one segment: a key, an index, or an element
 /// of a list map.
@@ -20,7 +20,7 @@ pub struct Rules {
     defaulted: Vec<Path>,
 }
 
-/// What a list is, if its elements do not count by position.
+/// The kind of a list whose elements are not compared by position.
 #[derive(Debug, Clone)]
 pub(super) enum ListKind {
     Map { key: String },
@@ -34,9 +34,9 @@ impl Rules {
         Self::default()
     }
 
-    /// The list at `path` is a map of objects, each known by its field `key`.
+    /// The list at `path` is a map of objects, identified by their field `key`.
     ///
-    /// Elements are ours one by one: those only live has belong to others. If an element has no
+    /// Elements are ours one by one: those that only live has belong to others. If an element has no
     /// such field, or two have the same, the list counts as [`Rules::unordered`].
     #[must_use]
     pub fn list_map(self, path: &str, key: &str) -> Self {
@@ -48,11 +48,11 @@ impl Rules {
         )
     }
 
-    /// The list at `path` is a set. Elements are ours one by one: those only live has belong to
+    /// The list at `path` is a set. Elements are ours one by one: those that only live has belong to
     /// others.
     ///
     /// # When not to use it
-    /// Where the list as a whole is ours and an element too many is drift: that is
+    /// If the list as a whole is ours and an additional element is drift: that is
     /// [`Rules::unordered`].
     #[must_use]
     pub fn set(self, path: &str) -> Self {
@@ -65,15 +65,15 @@ impl Rules {
         self.list_kind(path, ListKind::Unordered)
     }
 
-    /// What is at `path` and below is the other side's, whatever desired says.
+    /// The value at `path` and below belongs to the service, whatever desired contains.
     #[must_use]
     pub fn theirs(mut self, path: &str) -> Self {
         self.theirs.push(Path::parse(path));
         self
     }
 
-    /// The other side fills in what is at `path` when nobody desires a value there, so no longer
-    /// desiring one is not a change.
+    /// The service sets a default at `path` if desired has no value there, so removing the value from
+    /// desired is not a change.
     #[must_use]
     pub fn defaulted(mut self, path: &str) -> Self {
         self.defaulted.push(Path::parse(path));
@@ -85,7 +85,7 @@ impl Rules {
         self
     }
 
-    /// The kind of the list at `path`; the rule given last counts.
+    /// The kind of the list at `path`; the last rule applies.
     pub(super) fn list(&self, path: &Path) -> Option<&ListKind> {
         self.lists
             .iter()

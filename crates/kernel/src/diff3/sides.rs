@@ -1,4 +1,4 @@
-//! The three sides at one path, and how they come apart.
+//! The three sides at one path, and their children.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::agree::{canonical, keyed};
 use super::rules::ListKind;
 
-/// What each side has at one path.
+/// The value of each side at one path.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sides<'v> {
     pub(super) last: Option<&'v Value>,
@@ -17,18 +17,18 @@ pub(super) struct Sides<'v> {
 
 type Parts<'v> = Vec<(String, Sides<'v>)>;
 
-/// What is below a path.
+/// The children of a path.
 pub(super) enum Children<'v> {
-    /// Nothing: the path counts as a whole.
+    /// None: the path is compared as a whole.
     None,
     /// Paths that may have children of their own.
     Nested(Parts<'v>),
-    /// Elements of a set, each there or not.
+    /// Elements of a set, each present or absent.
     Elements(Parts<'v>),
 }
 
 impl<'v> Sides<'v> {
-    /// Whether only live has something here.
+    /// Whether only live has a value here.
     pub(super) fn is_not_ours(self) -> bool {
         self.desired.is_none() && self.last.is_none()
     }
@@ -49,7 +49,7 @@ impl<'v> Sides<'v> {
             Children::None
         };
         match children {
-            // An empty object or list that is desired says that there shall be one.
+            // A desired empty object or list means that it must exist.
             Children::Nested(parts) | Children::Elements(parts)
                 if parts.is_empty() || self.wants_empty_where_nothing_is() =>
             {
@@ -93,7 +93,7 @@ impl<'v> Sides<'v> {
             .collect()
     }
 
-    /// Element by element of a list map, if every side can be read as one.
+    /// Element by element of a list map, if every side is a valid one.
     fn entries(self, key: &str) -> Option<Parts<'v>> {
         let read =
             |side: Option<&'v Value>| side.map_or(Some(BTreeMap::new()), |list| keyed(list, key));
@@ -113,12 +113,12 @@ impl<'v> Sides<'v> {
         };
         let (last, live, desired) = (read(self.last), read(self.live), read(self.desired));
         by_name(&last, &live, &desired, |canonical| {
-            // A string goes into the path without its quotes.
+            // A string is in the path without its quotes.
             serde_json::from_str::<String>(canonical).unwrap_or_else(|_| canonical.to_owned())
         })
     }
 
-    /// Position by position, where desired and live are objects all along and of one length.
+    /// Position by position, if all elements of desired and live are objects and the lengths are equal.
     fn positions(self) -> Option<Parts<'v>> {
         let live = self.live?.as_array()?;
         let desired = self.desired?.as_array()?;
@@ -146,7 +146,7 @@ impl<'v> Sides<'v> {
 
 type Named<'v> = BTreeMap<String, &'v Value>;
 
-/// What last or desired name, each with its three sides.
+/// The names in last or desired, each with its three sides.
 fn by_name<'v>(
     last: &Named<'v>,
     live: &Named<'v>,

@@ -1,4 +1,4 @@
-//! A diff in a few lines for people.
+//! A short text of a diff for people.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use super::{Change, ChangeKind, Diff};
 const VALUE_LIMIT: usize = 60;
 
 impl Diff {
-    /// What differs, a line each, at most `max_lines`; the last says how many more there are.
+    /// The differences, one per line, at most `max_lines`; the last line counts the omitted ones.
     ///
     /// ```text
     /// ~ /spec/size: 3 -> 5 (edit)
@@ -16,9 +16,9 @@ impl Diff {
     /// + /spec/zone: "a" (drift)
     /// ```
     /// # When not to use it
-    /// On documents that hold secrets: values are printed as they are.
+    /// On documents that contain secrets: values are printed unchanged.
     pub fn summary(&self, max_lines: usize) -> String {
-        let lines: Vec<String> = self.changes.iter().filter_map(line).collect();
+        let lines: Vec<String> = self.changes.iter().filter_map(change_line).collect();
         if lines.len() <= max_lines {
             return lines.join("\n");
         }
@@ -32,7 +32,7 @@ impl Diff {
     }
 }
 
-fn line(change: &Change) -> Option<String> {
+fn change_line(change: &Change) -> Option<String> {
     let kind = match change.kind {
         ChangeKind::Edit => "edit",
         ChangeKind::Drift => "drift",
@@ -48,7 +48,7 @@ fn line(change: &Change) -> Option<String> {
         (Some(live), Some(desired)) => ('~', format!("{} -> {}", short(live), short(desired))),
         (None, Some(desired)) => ('+', short(desired)),
         (Some(live), None) => ('-', short(live)),
-        // Equal, so the same; or the whole document is missing and nothing is desired.
+        // Equal; or the whole document is missing and nothing is desired.
         (None, None) => ('-', "nothing".to_owned()),
     };
     Some(format!("{sign} {path}: {values} ({kind})"))
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn a_summary_says_how_much_it_leaves_out() {
+    fn a_summary_counts_what_it_omits() {
         let (live, desired) = (
             json!({"a": 1, "b": 1, "c": 1}),
             json!({"a": 2, "b": 2, "c": 2}),

@@ -64,7 +64,7 @@ fn a_missing_document_is_drift_if_the_spec_is_as_applied() {
 }
 
 #[test]
-fn edit_and_drift_are_told_apart_in_one_document() {
+fn edit_and_drift_are_distinguished_in_one_document() {
     let last = json!({"spec": {"size": 3, "zone": "a"}});
     let live = json!({"spec": {"size": 3, "zone": "b", "defaulted": true}});
     let desired = json!({"spec": {"size": 5, "zone": "a"}});
@@ -166,7 +166,7 @@ fn a_list_of_objects_is_read_position_by_position() {
 }
 
 #[test]
-fn what_is_theirs_is_skipped_with_all_below() {
+fn a_field_of_the_service_is_skipped_with_all_below() {
     let rules = Rules::new().theirs("/spec/replicas").theirs("/status");
     let live = json!({"spec": {"replicas": 7}, "status": {"a": 1}});
     let desired = json!({"spec": {"replicas": 1}, "status": {"a": 2}});
@@ -177,7 +177,7 @@ fn what_is_theirs_is_skipped_with_all_below() {
 }
 
 #[test]
-fn what_is_theirs_does_not_count_inside_a_whole_either() {
+fn a_field_of_the_service_is_also_skipped_inside_a_list() {
     let rules = Rules::new().unordered("/l").theirs("/l/*/status");
     let live = json!({"l": [{"a": 2, "status": "x"}, {"a": 1}]});
     let desired = json!({"l": [{"a": 1, "status": "y"}, {"a": 2, "status": "z"}]});
@@ -197,7 +197,7 @@ fn a_defaulted_field_no_longer_desired_is_same() {
 }
 
 #[test]
-fn a_change_carries_its_three_sides() {
+fn a_change_has_its_three_sides() {
     let diff = diff3(
         Some(&json!({"a": 1})),
         Some(&json!({"a": 2})),

@@ -83,7 +83,7 @@ fn only_the_version_that_we_replaced_is_stale() {
     assert!(!present(1).is_stale(&1));
 }
 
-/// What goes wrong with one call.
+/// The fault of one call.
 #[derive(Debug, Clone, Copy)]
 enum Fault {
     Nothing,
@@ -95,7 +95,7 @@ enum Fault {
     Crash,
     /// Reads show the state of some seconds ago.
     Stale,
-    /// Someone else deletes the thing.
+    /// Somebody else deletes the resource.
     DeletedByOthers,
 }
 
@@ -110,17 +110,17 @@ fn fault() -> impl Strategy<Value = Fault> {
     ]
 }
 
-/// A service without names and tokens, with one object that wants one thing.
+/// A service without names and tokens, and one object that needs one resource.
 #[derive(Default)]
 struct Model {
     now: u64,
-    /// What exists: its version.
+    /// The versions of the resources that exist.
     things: Vec<u64>,
     /// The same at earlier times.
     history: Vec<(u64, Vec<u64>)>,
     versions: u64,
     state: Lifecycle<u64>,
-    /// What a new process finds on record.
+    /// The record that a new process finds.
     recorded: Option<u64>,
     intent: Option<Timestamp>,
 }
@@ -177,7 +177,7 @@ impl Model {
         true
     }
 
-    /// One pass: a read, then what is to be done. Answers whether nothing is left.
+    /// One pass: a read, then the next action. Returns whether nothing is left to do.
     fn step(&mut self, wanted: Wanted, fault: Fault) -> bool {
         self.now += 1;
         if matches!(fault, Fault::DeletedByOthers) && !self.things.is_empty() {
@@ -240,7 +240,7 @@ impl Model {
 
 proptest! {
     #[test]
-    fn there_is_never_a_second_one_and_none_is_leaked(
+    fn no_second_resource_is_created_and_none_is_leaked(
         before in proptest::collection::vec(fault(), 0..30),
         after in proptest::collection::vec(fault(), 0..30),
     ) {
@@ -257,7 +257,7 @@ proptest! {
     }
 
     #[test]
-    fn without_faults_it_comes_to_exist(
+    fn without_faults_it_is_created(
         faults in proptest::collection::vec(fault(), 0..30),
     ) {
         let mut model = Model::default();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::probe::{Behaviour, OWNED_LABEL, SecretKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use engine::{Applied, Cache, Caller, Kind, KindIo, Object, WatchKey};
+use engine::{Applied, Cache, CallContext, Kind, KindIo, Object, WatchKey};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kernel::{CallError, Class, ObjectKey, Redacted};
 use parking_lot::Mutex;
@@ -123,20 +123,20 @@ impl KindIo for Probes {
         Facts { config_map }
     }
 
-    async fn read(&self, read: &Read, caller: &Caller<'_>) -> Result<Answer, CallError> {
+    async fn read(&self, read: &Read, context: &CallContext<'_>) -> Result<Answer, CallError> {
         match read {
             Read::Thing(name) => self.thing(name).await.map(Answer::Thing),
             Read::ConfigMap(child) => {
-                let found = self.config_map(child, caller.key).await;
+                let found = self.config_map(child, context.key).await;
                 found.map(Answer::ConfigMap)
             }
-            Read::Secret(named) => self.secret(named, caller.key).await.map(Answer::Secret),
+            Read::Secret(named) => self.secret(named, context.key).await.map(Answer::Secret),
             Read::Misbehave(Behaviour::Panic) => panic!("the spec asks for a panic"),
             Read::Misbehave(_) => std::future::pending().await,
         }
     }
 
-    async fn apply(&self, step: &Step, caller: &Caller<'_>) -> Result<(), CallError> {
+    async fn apply(&self, step: &Step, context: &CallContext<'_>) -> Result<(), CallError> {
         match step {
             Step::Put {
                 name,
@@ -146,7 +146,7 @@ impl KindIo for Probes {
             } => {
                 let thing = outside::Thing {
                     name: name.clone(),
-                    value: self.value(source, caller.key)?,
+                    value: self.value(source, context.key)?,
                     marker: Some(marker.clone()),
                 };
                 Ok(self.outside()?.put(&thing).await?)
@@ -154,7 +154,7 @@ impl KindIo for Probes {
             Step::Remove { name, marker } => Ok(self.outside()?.delete(name, marker).await?),
             Step::Write { child, over } => {
                 let kind = Kind::of::<ConfigMap>();
-                let desired = desired(child, caller.key);
+                let desired = desired(child, context.key);
                 // It is ours, so a hand that edited it does not keep what it took.
                 let written = self.ctx.applier.adopt(&kind, desired, over.as_ref()).await;
                 written

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use api::tenants::DistributionTenant;
-use aws::{Account, Asker, Aws, Fault, Parts, Priority, Unobserved};
+use aws::{Account, Aws, Caller, Fault, Parts, Priority, Unobserved};
 use engine::Check;
 use kernel::RealClock;
 use kube::Client;
@@ -35,7 +35,7 @@ pub(crate) async fn doctor_checks(kube: &Client, region: Option<String>) -> Vec<
 }
 
 async fn checks(account: &Account) -> Vec<Check> {
-    let asker = Asker::new(Priority::Edit, "");
+    let asker = Caller::new(Priority::Edit, "");
     let (identity, nobody) = match account.sts(&asker).caller_identity().await {
         Ok(identity) => {
             let finding = format!("{} of account {}", identity.arn, identity.account);

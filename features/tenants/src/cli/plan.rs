@@ -63,7 +63,7 @@ pub(super) async fn plan(
 async fn preview(session: &TenantsSession, stored: Arc<Stored>) -> Result<Vec<Step>, String> {
     let object: DistributionTenant = stored.parse(&kind()).map_err(|error| error.to_string())?;
     let (ctx, key) = (&session.ctx, stored.key().clone());
-    let mut pass = ctx.deck.look(&ctx.caches.tenants, stored).await;
+    let mut pass = ctx.deck.reading_pass(&ctx.caches.tenants, stored).await;
     Box::pin(outlook(&object, &key, ctx, &mut pass)).await
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use api::tenants::DistributionTenant;
 use aws::cloudfront::CloudFront;
-use aws::{Asker, Priority};
+use aws::{Caller, Priority};
 use clap::{Arg, ArgMatches};
 use engine::cli::flags::{self, flag, value};
 use engine::cli::{Failure, Kinds, ObjectKind, Session};
@@ -75,7 +75,7 @@ impl TenantsSession {
             "TenantPolicy",
             "TenantSource",
         ];
-        Kinds::new(all, others).first_by_name()
+        Kinds::new(all, others).with_default_kind()
     }
 
     /// The tenants that the verb's arguments select.
@@ -99,8 +99,8 @@ impl TenantsSession {
     }
 
     /// The caller of AWS, to its limits.
-    pub(super) fn asker(&self) -> Asker {
-        Asker::new(Priority::Edit, &*self.cluster.scope.namespace)
+    pub(super) fn asker(&self) -> Caller {
+        Caller::new(Priority::Edit, &*self.cluster.scope.namespace)
     }
 
     pub(super) async fn cloudfront(&self) -> CloudFront {

@@ -33,7 +33,7 @@ pub(super) async fn status(session: &TenantsSession, args: &ArgMatches) -> Resul
         columns: COLUMNS,
         name_columns: 2,
         noun: "tenant",
-        nothing: scope.nothing("DistributionTenant"),
+        empty_remark: scope.empty_remark("DistributionTenant"),
         rows: Box::new(rows),
         caches: vec![&session.ctx.caches.tenants],
     };

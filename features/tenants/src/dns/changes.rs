@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws::route53::ChangeStatus;
-use aws::{Asker, Fault, Priority};
+use aws::{Caller, Fault, Priority};
 use futures::future::join_all;
 use kernel::ObjectKey;
 use parking_lot::Mutex;
@@ -330,7 +330,7 @@ async fn ask(ctx: &Ctx, change: &str, login: &Login) {
 
 async fn state(ctx: &Ctx, change: &str, login: &Login) -> Result<ChangeStatus, aws::Error> {
     let account = ctx.account(role(login)?.as_ref()).await;
-    let asker = Asker::new(Priority::Poll, "");
+    let asker = Caller::new(Priority::Poll, "");
     account.route53(&asker).change(change).await
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::tenants::{DistributionTenantStatus, DnsRecord, RecordState, conditions, reasons};
 use aws::route53::Start;
-use aws::{Asker, Priority};
+use aws::{Caller, Priority};
 use engine::Index;
 use kernel::{ObjectKey, find, spread};
 
@@ -92,7 +92,7 @@ pub(super) type Sets = HashMap<String, Vec<RecordSet>>;
 
 /// All of a zone. A page that fails is asked for again.
 async fn whole(ctx: &Ctx, place: &Place) -> Result<Listed, aws::Error> {
-    let asker = Asker::new(Priority::Sweep, "");
+    let asker = Caller::new(Priority::Sweep, "");
     let account = ctx.account(role(&place.login)?.as_ref()).await;
     let route53 = account.route53(&asker);
     let (mut sets, mut from) = (Sets::new(), None::<Start>);

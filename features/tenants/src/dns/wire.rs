@@ -1,7 +1,7 @@
 //! Records as Route 53's client has them.
 
 use aws::route53::{self, Alias, Answer, Record, Start};
-use aws::{Account, Asker};
+use aws::{Account, Caller};
 
 use super::known::Sight;
 use super::plan::Look;
@@ -68,7 +68,7 @@ impl From<Record> for RecordSet {
 pub(crate) async fn read(
     look: &Look,
     account: &Account,
-    asker: &Asker,
+    asker: &Caller,
 ) -> Result<Sight, aws::Error> {
     let route53 = account.route53(asker);
     let mut sets = Vec::new();

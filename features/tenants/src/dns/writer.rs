@@ -14,7 +14,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws::{Asker, Fault, Priority};
+use aws::{Caller, Fault, Priority};
 use engine::kill_point;
 use futures::stream::{FuturesUnordered, StreamExt};
 use kernel::ObjectKey;
@@ -181,7 +181,7 @@ async fn try_once(ctx: &Ctx, batch: &Batch<ObjectKey>) -> Result<String, aws::Er
     let account = ctx.account(role(&batch.place.login)?.as_ref()).await;
     let changes: Vec<_> = batch.changes().map(Into::into).collect();
     ctx.metrics.batched(batch.weight().records);
-    let asker = Asker::new(Priority::Edit, "");
+    let asker = Caller::new(Priority::Edit, "");
     kill_point("tenants-before-batch");
     let route53 = account.route53(&asker);
     let answer = route53.change_batch(&batch.place.zone, &changes).await;

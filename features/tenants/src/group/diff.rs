@@ -1,14 +1,13 @@
-//! Three-way diff of a connection group: whose doing a difference is, and what is sent for it. Pure.
+//! Three-way diff of a connection group: separates edits from drift, and plans the update. Pure.
 //!
-//! | last applied | live | desired | drift is undone | drift is left         |
+//! | last applied | live | desired | drift corrected | drift not corrected   |
 //! |--------------|------|---------|-----------------|-----------------------|
 //! | any          | a    | a       | only recorded   | only recorded         |
 //! | a            | a    | b       | b is sent       | b is sent             |
 //! | a            | x    | a       | a is sent       | x stays, and is drift |
 //! | a            | x    | b       | b is sent       | b is sent             |
 //!
-//! What is sent is always complete, so that an Update that replaces and one that merges give the
-//! same.
+//! An update always has all fields, so it does not matter whether CloudFront replaces or merges.
 
 use api::tenants::{DriftedField, GroupBody};
 use aws::cloudfront::GroupBody as Body;
@@ -17,7 +16,7 @@ use serde_json::{Value, json};
 use crate::body::side_by_side;
 use crate::tags::Tags;
 
-/// What is compared.
+/// A field that is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Field {
     Anycast,
@@ -28,8 +27,8 @@ enum Field {
 impl Field {
     const ALL: [Self; 3] = [Self::Anycast, Self::Enabled, Self::Ipv6];
 
-    /// As the spec names it.
-    fn word(self) -> &'static str {
+    /// The name of the field in the spec.
+    fn name(self) -> &'static str {
         match self {
             Self::Anycast => "anycastIpListId",
             Self::Enabled => "enabled",
@@ -46,11 +45,11 @@ impl Field {
     }
 }
 
-/// What differs and what is to be done about it.
+/// The differences, and the update that removes them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Plan {
     pub(super) update: Option<Update>,
-    /// What others changed, whether the Update undoes it or not. Equal lists are one drift.
+    /// What others changed, whether the update corrects it or not.
     pub(super) drift: Vec<DriftedField>,
 }
 
@@ -58,14 +57,14 @@ pub(super) struct Plan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Update {
     pub(super) body: Body,
-    /// It carries an edit of the spec.
+    /// It sends an edit of the spec.
     pub(super) edits: bool,
-    /// It undoes what others did.
+    /// It corrects drift.
     pub(super) corrects: bool,
 }
 
 impl Update {
-    /// The same body again: it had no effect.
+    /// Sends a body again that had no effect.
     pub(super) fn again(body: &Body) -> Self {
         Self {
             body: body.clone(),
@@ -75,7 +74,7 @@ impl Update {
     }
 }
 
-/// What to do about one group; `corrects` says whether drift is undone.
+/// The plan for one group. `corrects`: drift is corrected.
 pub(super) fn plan(last: &Body, live: &Body, desired: &Body, corrects: bool) -> Plan {
     let differs = |field: &Field| field.of(desired) != field.of(live);
     let is_edit = |field: &Field| field.of(desired) != field.of(last);
@@ -113,7 +112,7 @@ fn sent<T: PartialEq + Clone>(last: &T, live: &T, desired: &T, corrects: bool) -
     }
 }
 
-/// What `shown` has otherwise than `sent`.
+/// The fields of `shown` that differ from `sent`.
 pub(super) fn differing(sent: &Body, shown: &Body) -> Vec<DriftedField> {
     let fields = Field::ALL.into_iter();
     let fields = fields.filter(|field| field.of(sent) != field.of(shown));
@@ -123,13 +122,13 @@ pub(super) fn differing(sent: &Body, shown: &Body) -> Vec<DriftedField> {
 fn drifted(field: Field, want: &Body, live: &Body) -> DriftedField {
     let (want, live) = side_by_side(Some(&field.of(want)), Some(&field.of(live)));
     DriftedField {
-        field: field.word().to_owned(),
+        field: field.name().to_owned(),
         want,
         live,
     }
 }
 
-/// The part of a record that is compared field by field; tags have calls and rules of their own.
+/// The fields of a record without tags. Tags have their own calls and rules.
 pub(super) fn body(record: &GroupBody) -> Body {
     let GroupBody {
         ipv6_enabled,
@@ -144,7 +143,7 @@ pub(super) fn body(record: &GroupBody) -> Body {
     }
 }
 
-/// As `status.lastApplied` keeps it.
+/// The record in `status.lastApplied`.
 pub(super) fn record(body: &Body, tags: Tags) -> GroupBody {
     let Body {
         ipv6_enabled,
@@ -166,8 +165,8 @@ mod tests {
 
     use super::*;
 
-    /// IPv6, enabled, and the list of addresses if it has a name.
-    fn of(ipv6_enabled: bool, enabled: bool, list: &str) -> Body {
+    /// A body with these fields; an empty `list` means no Anycast IP list.
+    fn body_of(ipv6_enabled: bool, enabled: bool, list: &str) -> Body {
         Body {
             ipv6_enabled,
             enabled,
@@ -188,21 +187,21 @@ mod tests {
     const V4: (bool, bool, &str) = (false, true, "");
 
     #[rstest]
-    #[case::true_already(ON, ON, ON, true, None)]
+    #[case::already_equal(ON, ON, ON, true, None)]
     #[case::only_recorded(ON, OFF, OFF, true, None)]
     #[case::an_edit_is_sent(ON, ON, OFF, false, Some((OFF, true, false)))]
-    #[case::drift_is_undone(ON, OFF, ON, true, Some((ON, false, true)))]
+    #[case::drift_is_corrected(ON, OFF, ON, true, Some((ON, false, true)))]
     #[case::drift_is_left(ON, OFF, ON, false, None)]
     #[case::an_edit_wins_over_drift(ON, OFF, V4, true, Some((V4, true, true)))]
     #[case::an_edit_carries_drift_along(ON, OFF, V4, false, Some(((false, false, ""), true, false)))]
-    fn what_is_sent(
+    fn an_update_is_sent(
         #[case] last: (bool, bool, &str),
         #[case] live: (bool, bool, &str),
         #[case] desired: (bool, bool, &str),
         #[case] corrects: bool,
         #[case] sent: Option<((bool, bool, &str), bool, bool)>,
     ) {
-        let of = |(ipv6, enabled, list): (bool, bool, &str)| of(ipv6, enabled, list);
+        let of = |(ipv6, enabled, list): (bool, bool, &str)| body_of(ipv6, enabled, list);
         let plan = plan(&of(last), &of(live), &of(desired), corrects);
         let sent = sent.map(|(body, edits, corrects)| Update {
             body: of(body),
@@ -215,9 +214,9 @@ mod tests {
     #[test]
     fn drift_names_field_and_both_sides() {
         let plan = plan(
-            &of(true, true, "list-1"),
-            &of(true, false, ""),
-            &of(true, true, "list-1"),
+            &body_of(true, true, "list-1"),
+            &body_of(true, false, ""),
+            &body_of(true, true, "list-1"),
             false,
         );
         let expected = vec![
@@ -228,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_list_of_addresses_is_none() {
+    fn an_empty_anycast_ip_list_is_none() {
         let record = GroupBody {
             anycast_ip_list_id: Some(String::new()),
             ..GroupBody::default()
@@ -238,34 +237,47 @@ mod tests {
 
     fn any_body() -> impl Strategy<Value = Body> {
         (any::<bool>(), any::<bool>(), "[ab]?")
-            .prop_map(|(ipv6, enabled, list)| of(ipv6, enabled, &list))
+            .prop_map(|(ipv6, enabled, list)| body_of(ipv6, enabled, &list))
     }
 
     proptest! {
         #[test]
-        fn nothing_is_sent_that_is_there(last in any_body(), live in any_body(), desired in any_body(), corrects: bool) {
+        fn no_update_equals_the_live_group(
+            last in any_body(),
+            live in any_body(),
+            desired in any_body(),
+            corrects: bool
+        ) {
             let plan = plan(&last, &live, &desired, corrects);
             prop_assert!(plan.update.is_none_or(|update| update.body != live));
         }
 
         #[test]
-        fn undoing_drift_gives_what_is_desired(last in any_body(), live in any_body(), desired in any_body()) {
+        fn correcting_drift_gives_the_desired_state(
+            last in any_body(),
+            live in any_body(),
+            desired in any_body(),
+        ) {
             let plan = plan(&last, &live, &desired, true);
             prop_assert_eq!(plan.update.map_or(live, |update| update.body), desired);
         }
 
         #[test]
-        fn drift_that_is_left_stays_and_is_told(last in any_body(), live in any_body(), desired in any_body()) {
+        fn uncorrected_drift_stays_and_is_reported(
+            last in any_body(),
+            live in any_body(),
+            desired in any_body(),
+        ) {
             let first = plan(&last, &live, &desired, false);
             let now = first.update.map_or(live, |update| update.body);
-            // With the edit on record, what still differs is the same drift, and nothing is sent.
+            // Once the edit is recorded, the same drift remains and nothing is sent.
             let next = plan(&desired, &now, &desired, false);
             prop_assert_eq!(next.update, None);
             prop_assert_eq!(next.drift, first.drift);
         }
 
         #[test]
-        fn a_record_gives_back_what_was_sent(sent in any_body()) {
+        fn a_record_reads_back(sent in any_body()) {
             prop_assert_eq!(body(&record(&sent, Tags::new())), sent);
         }
     }

@@ -1,4 +1,4 @@
-//! What CloudFront shows of a group, and what must be read first. Pure.
+//! Which group CloudFront has for an object, and which read comes next. Pure.
 
 use std::time::Duration;
 
@@ -14,38 +14,38 @@ use crate::tags::{self, Standing, Tags, Whose, whose};
 
 /// A group that exists.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Seen<'a> {
+pub(super) struct LiveGroup<'a> {
     pub(super) group: &'a Group,
-    /// Its tags, if they are known.
+    /// Its tags, if they were read.
     pub(super) tags: Option<&'a Tags>,
-    /// It has the id that status names.
-    pub(super) on_record: bool,
+    /// It has the id in status.
+    pub(super) is_recorded: bool,
 }
 
-/// What the reads of this pass show.
+/// The result of the reads of this pass.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Found<'a> {
+pub(super) enum FoundGroup<'a> {
     /// This must be read first.
     Unread(Read),
-    /// A list shows the group as recorded; the next list is due then.
+    /// A list shows the group as recorded. The next list is due at `until`.
     Steady {
         until: Duration,
     },
     /// The group as it was before our last write.
     Stale,
-    /// No group of our id or name.
+    /// There is no group with our id or name.
     Nothing,
-    Group(Seen<'a>),
+    Group(LiveGroup<'a>),
 }
 
 /// Which read comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FirstRead {
-    /// None before that has passed.
+    /// No read before this time has passed.
     Later(Duration),
-    /// The list of all groups, while it shows nothing new.
+    /// The list of all groups. The group itself is read only if the list shows a difference.
     List,
-    /// The group itself, this urgently.
+    /// The group itself, with this priority.
     Group(Priority),
 }
 
@@ -54,19 +54,19 @@ pub(super) enum FirstRead {
 /// | the group                                        | so                                 |
 /// |--------------------------------------------------|------------------------------------|
 /// | is to be deleted                                 | read it                            |
-/// | has no id yet, is edited, in doubt, or asked for | read it                            |
-/// | was read, and its time has not come              | later                              |
+/// | has no id, is edited or uncertain, or is urgent  | read it                            |
+/// | was read, and the next read is not due           | later                              |
 /// | is not Deployed                                  | poll it                            |
-/// | is not as it should be, or its tags are due      | read it                            |
-/// | is as it should be                               | the list shows whether it still is |
+/// | is not ready or in sync, or its tags are due     | read it                            |
+/// | is ready and in sync                             | read the list                      |
 pub(super) fn first_read(world: &World) -> FirstRead {
     let (object, memory) = (&world.object, &world.memory);
     let status = &object.status;
     if object.is_deleting() {
         return FirstRead::Group(Priority::Delete);
     }
-    let is_asked_for = world.pass.is_urgent || world.observed.rereads > 0;
-    if status.id.is_none() || is_asked_for || is_edited(world) || memory.doubted {
+    let must_read = world.pass.is_urgent || world.observed.rereads > 0;
+    if status.id.is_none() || must_read || is_edited(world) || memory.is_uncertain {
         return FirstRead::Group(Priority::Edit);
     }
     if let Some(at) = memory.read_at.filter(|at| *at > world.elapsed) {
@@ -75,18 +75,18 @@ pub(super) fn first_read(world: &World) -> FirstRead {
     if status.state.as_deref() != Some(DEPLOYED) {
         return FirstRead::Group(Priority::Poll);
     }
-    let synced = unmet(&object.conditions, conditions::SYNCED);
-    let is_well = is_true(&object.conditions, conditions::READY)
+    let synced = false_reason(&object.conditions, conditions::SYNCED);
+    let is_healthy = is_true(&object.conditions, conditions::READY)
         && synced.is_none_or(|reason| reason == reasons::DRIFT_DETECTED);
-    let is_left = status.drift.is_empty() || world.facts.policy != DriftPolicy::Enforce;
-    if is_well && is_left && !are_tags_due(world) {
+    let is_drift_accepted = status.drift.is_empty() || world.facts.policy != DriftPolicy::Enforce;
+    if is_healthy && is_drift_accepted && !are_tags_due(world) {
         FirstRead::List
     } else {
         FirstRead::Group(Priority::Sweep)
     }
 }
 
-/// Whether CloudFront was not given yet what the spec says.
+/// Whether the spec has an edit that was not sent to CloudFront yet.
 fn is_edited(world: &World) -> bool {
     let (object, declared) = (&world.object, &world.facts.declared);
     object.status.observed_generation != object.metadata.generation
@@ -98,14 +98,14 @@ fn are_tags_due(world: &World) -> bool {
     at.is_some_and(|at| at <= world.elapsed)
 }
 
-/// The reason of a condition that does not hold; none if it holds or is not there.
-pub(super) fn unmet<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a str> {
+/// The reason of a condition that is False; none if it is not False or missing.
+pub(super) fn false_reason<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a str> {
     let condition = find(conditions, kind)?;
     (condition.status == "False").then_some(&*condition.reason)
 }
 
-/// Reads the list, then the group by its id, then by its name, then its tags, as far as that is needed.
-pub(super) fn found(world: &World) -> Found<'_> {
+/// The group of the object. Reads the list, the group by id, by name, and its tags, as far as needed.
+pub(super) fn found(world: &World) -> FoundGroup<'_> {
     let (object, memory) = (&world.object, &world.memory);
     let first_read = first_read(world);
     let priority = match first_read {
@@ -116,61 +116,63 @@ pub(super) fn found(world: &World) -> Found<'_> {
         return by_name(world, priority);
     };
     match (&world.observed.by_id, &world.observed.listing) {
-        (Shown::Unread, None) if first_read == FirstRead::List => Found::Unread(Read::List),
-        (Shown::Unread, Some(listing)) if !shows_news(world, listing, &id) => Found::Steady {
-            until: listing.until,
-        },
-        (Shown::Unread, _) => Found::Unread(Read::ById(id, priority)),
+        (Shown::Unread, None) if first_read == FirstRead::List => FoundGroup::Unread(Read::List),
+        (Shown::Unread, Some(listing)) if !shows_difference(world, listing, &id) => {
+            FoundGroup::Steady {
+                until: listing.until,
+            }
+        }
+        (Shown::Unread, _) => FoundGroup::Unread(Read::ById(id, priority)),
         (Shown::Missing, _) => by_name(world, priority),
-        (Shown::Present(group), _) if memory.is_behind(&group.etag) => Found::Stale,
+        (Shown::Present(group), _) if memory.is_outdated(&group.etag) => FoundGroup::Stale,
         (Shown::Present(group), _) => {
-            let needs_tags = object.is_deleting() || memory.doubted || are_tags_due(world);
+            let needs_tags = object.is_deleting() || memory.is_uncertain || are_tags_due(world);
             with_tags(world, group, true, needs_tags)
         }
     }
 }
 
-/// The group of our name. Only its tags say whose it is.
-fn by_name(world: &World, priority: Priority) -> Found<'_> {
+/// The group with our name. Only its tags show the owner.
+fn by_name(world: &World, priority: Priority) -> FoundGroup<'_> {
     let name = &world.facts.name;
     match &world.observed.by_name {
-        Shown::Unread => Found::Unread(Read::ByName(name.clone(), priority)),
-        // CloudFront takes an id for a name, too.
+        Shown::Unread => FoundGroup::Unread(Read::ByName(name.clone(), priority)),
+        // CloudFront also accepts an id in place of a name.
         Shown::Present(group) if group.name == *name => {
-            let on_record = world.object.status.id.as_ref() == Some(&group.id);
-            with_tags(world, group, on_record, true)
+            let is_recorded = world.object.status.id.as_ref() == Some(&group.id);
+            with_tags(world, group, is_recorded, true)
         }
-        Shown::Present(_) | Shown::Missing => Found::Nothing,
+        Shown::Present(_) | Shown::Missing => FoundGroup::Nothing,
     }
 }
 
-/// Tags in the answer itself count only if they show our marker: an answer that leaves tags out does not
-/// say that there are none.
+/// The group with its tags. Tags in the answer to the read count only if they have our marker: an answer
+/// without tags does not mean that there are none.
 fn with_tags<'a>(
     world: &'a World,
     group: &'a Group,
-    on_record: bool,
+    is_recorded: bool,
     needs_tags: bool,
-) -> Found<'a> {
-    let echoed = group.tags.as_ref();
-    let tags = match echoed.map(|tags| whose(tags, &world.facts.marker)) {
-        Some(Whose::Ours) => echoed,
+) -> FoundGroup<'a> {
+    let answered = group.tags.as_ref();
+    let tags = match answered.map(|tags| whose(tags, &world.facts.marker)) {
+        Some(Whose::Ours) => answered,
         Some(Whose::Unmarked) | None if !needs_tags => None,
         Some(Whose::Unmarked | Whose::Other(_)) | None => match &world.observed.tags {
-            Shown::Unread => return Found::Unread(Read::Tags(group.arn.clone())),
-            Shown::Missing => return Found::Stale,
+            Shown::Unread => return FoundGroup::Unread(Read::Tags(group.arn.clone())),
+            Shown::Missing => return FoundGroup::Stale,
             Shown::Present(tags) => Some(tags),
         },
     };
-    Found::Group(Seen {
+    FoundGroup::Group(LiveGroup {
         group,
         tags,
-        on_record,
+        is_recorded,
     })
 }
 
-/// Whether a list shows the group otherwise than status does. Drift that status names is no news.
-fn shows_news(world: &World, listing: &Listing, id: &str) -> bool {
+/// Whether a list shows a difference from status. Drift that status has does not count.
+fn shows_difference(world: &World, listing: &Listing, id: &str) -> bool {
     let (status, memory) = (&world.object.status, &world.memory);
     if memory.seen_at.is_some_and(|seen| listing.at < seen) {
         return false;
@@ -178,7 +180,7 @@ fn shows_news(world: &World, listing: &Listing, id: &str) -> bool {
     let Some(listed) = listing.groups.iter().find(|group| group.id == id) else {
         return true;
     };
-    if memory.is_behind(&listed.etag) {
+    if memory.is_outdated(&listed.etag) {
         return false;
     }
     let Some(applied) = status.last_applied.as_ref().map(diff::body) else {
@@ -187,7 +189,7 @@ fn shows_news(world: &World, listing: &Listing, id: &str) -> bool {
     let shown = Body {
         enabled: listed.enabled,
         anycast_ip_list_id: listed.anycast_ip_list_id.clone(),
-        // A list does not show it.
+        // A list does not have this field.
         ipv6_enabled: applied.ipv6_enabled,
     };
     let mut differing = diff::differing(&applied, &shown).into_iter();
@@ -198,25 +200,25 @@ fn shows_news(world: &World, listing: &Listing, id: &str) -> bool {
         || differing.any(|field| !status.drift.contains(&field))
 }
 
-/// The group that is ours, once a read or our create has shown it.
-pub(super) fn ours(world: &World) -> Option<Seen<'_>> {
+/// Our group, after a read or our create has shown it.
+pub(super) fn ours(world: &World) -> Option<LiveGroup<'_>> {
     if let Some(group) = &world.observed.created {
-        return Some(Seen {
+        return Some(LiveGroup {
             group,
             tags: None,
-            on_record: false,
+            is_recorded: false,
         });
     }
-    let Found::Group(seen) = found(world) else {
+    let FoundGroup::Group(seen) = found(world) else {
         return None;
     };
-    (standing(world, &seen) == Standing::Ours).then_some(seen)
+    (tag_ownership(world, &seen) == Standing::Ours).then_some(seen)
 }
 
-/// Whose a group is. Nothing is adopted by an object that is being deleted.
-pub(super) fn standing(world: &World, seen: &Seen<'_>) -> Standing {
+/// Whether a group is ours, by its tags. An object that is being deleted adopts nothing.
+pub(super) fn tag_ownership(world: &World, seen: &LiveGroup<'_>) -> Standing {
     let Some(tags) = seen.tags else {
-        return Standing::Ours; // tags are left out only for one that is on record
+        return Standing::Ours; // tags are omitted only for a recorded group
     };
     let object = &world.object;
     let adoption = object.resource.spec.adoption;
@@ -226,5 +228,5 @@ pub(super) fn standing(world: &World, seen: &Seen<'_>) -> Standing {
         from_owner: None,
     };
     let whose = whose(tags, &world.facts.marker);
-    tags::standing(whose, seen.on_record, adoption.map(by_name).as_ref())
+    tags::standing(whose, seen.is_recorded, adoption.map(by_name).as_ref())
 }

@@ -1,4 +1,4 @@
-//! Updates that CloudFront accepted and that still did not change what they should.
+//! Updates that CloudFront accepted without changing the group.
 
 use std::time::Duration;
 
@@ -9,15 +9,15 @@ use kernel::{Backoff, Reason};
 use super::diff::differing;
 use crate::diff::told;
 
-/// When the same body is sent again: after 5 minutes, doubling to an hour.
-const AGAIN: Backoff = Backoff {
+/// The pause before the same body is sent again: 5 minutes, doubling to an hour.
+const RESEND_BACKOFF: Backoff = Backoff {
     first: Duration::from_secs(5 * 60),
     cap: Duration::from_secs(60 * 60),
     jitter: 0.0,
 };
 
-/// A body that was accepted and is not what CloudFront shows. Kept in memory only: after a restart
-/// it is sent once more, and found out again.
+/// A body that CloudFront accepted but does not show. It is only in memory: after a restart, the operator
+/// sends the body once more and finds out again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ineffective {
     sent: Body,
@@ -28,7 +28,7 @@ pub(super) struct Ineffective {
 }
 
 impl Ineffective {
-    /// What is known once `sent` was accepted and `shown` is what came of it; none if it took hold.
+    /// The state after CloudFront accepted `sent` and shows `shown`; none if the update had its effect.
     pub(super) fn next(
         before: Option<&Self>,
         sent: &Body,
@@ -45,27 +45,27 @@ impl Ineffective {
             sent: sent.clone(),
             fields,
             tries,
-            not_before: elapsed.saturating_add(AGAIN.delay(tries, 0.5)),
+            not_before: elapsed.saturating_add(RESEND_BACKOFF.delay(tries, 0.5)),
         })
     }
 
-    /// How long `body`, if it is the one that had no effect, is not to be sent yet.
-    pub(super) fn holds_back(&self, body: &Body, elapsed: Duration) -> Option<Duration> {
+    /// How long `body` must not be sent yet; none unless it is the body that had no effect.
+    pub(super) fn remaining_pause(&self, body: &Body, elapsed: Duration) -> Option<Duration> {
         let left = self.not_before.saturating_sub(elapsed);
         (self.sent == *body && !left.is_zero()).then_some(left)
     }
 
-    /// What had no effect.
+    /// The body that had no effect.
     pub(super) fn sent(&self) -> &Body {
         &self.sent
     }
 
     /// Why Synced is False.
     pub(super) fn reason(&self) -> Reason {
-        let wait = AGAIN.delay(self.tries, 0.5).as_secs() / 60;
+        let wait = RESEND_BACKOFF.delay(self.tries, 0.5).as_secs() / 60;
         let message = format!(
-            "CloudFront accepted the Update and yet shows otherwise: {}; the same is sent again \
-             {wait} min after the last time, an edit of the spec at once",
+            "CloudFront accepted the update but still returns other values: {}; the operator sends \
+             the same update again after {wait} min, and an edit of the spec at once",
             told(&self.fields)
         );
         Reason::new(reasons::UPDATE_NOT_EFFECTIVE, message)
@@ -85,41 +85,56 @@ mod tests {
     }
 
     #[test]
-    fn the_same_body_waits_ever_longer() {
-        let mut known = None;
-        let mut waits = Vec::new();
+    fn the_pause_before_the_same_body_doubles() {
+        let mut ineffective = None;
+        let mut pauses = Vec::new();
         for _ in 0..7 {
-            known = Ineffective::next(known.as_ref(), &body(false), &body(true), Duration::ZERO);
-            let left = known
+            ineffective = Ineffective::next(
+                ineffective.as_ref(),
+                &body(false),
+                &body(true),
+                Duration::ZERO,
+            );
+            let left = ineffective
                 .as_ref()
                 .unwrap()
-                .holds_back(&body(false), Duration::ZERO);
-            waits.push(left.unwrap().as_secs() / 60);
+                .remaining_pause(&body(false), Duration::ZERO);
+            pauses.push(left.unwrap().as_secs() / 60);
         }
-        assert_eq!(waits, [5, 10, 20, 40, 60, 60, 60]);
+        assert_eq!(pauses, [5, 10, 20, 40, 60, 60, 60]);
     }
 
     #[test]
-    fn another_body_is_not_held_back() {
-        let known = Ineffective::next(None, &body(false), &body(true), Duration::ZERO).unwrap();
-        assert_eq!(known.holds_back(&body(true), Duration::ZERO), None);
+    fn another_body_may_be_sent_at_once() {
+        let ineffective =
+            Ineffective::next(None, &body(false), &body(true), Duration::ZERO).unwrap();
         assert_eq!(
-            known.holds_back(&body(false), Duration::from_secs(300)),
+            ineffective.remaining_pause(&body(true), Duration::ZERO),
+            None
+        );
+        assert_eq!(
+            ineffective.remaining_pause(&body(false), Duration::from_secs(300)),
             None
         );
     }
 
     #[test]
-    fn what_took_hold_is_forgotten() {
-        let known = Ineffective::next(None, &body(false), &body(true), Duration::ZERO);
-        let next = Ineffective::next(known.as_ref(), &body(true), &body(true), Duration::ZERO);
+    fn an_update_with_an_effect_ends_it() {
+        let ineffective = Ineffective::next(None, &body(false), &body(true), Duration::ZERO);
+        let next = Ineffective::next(
+            ineffective.as_ref(),
+            &body(true),
+            &body(true),
+            Duration::ZERO,
+        );
         assert_eq!(next, None);
     }
 
     #[test]
     fn the_reason_names_field_and_values() {
-        let known = Ineffective::next(None, &body(false), &body(true), Duration::ZERO).unwrap();
-        let reason = known.reason();
+        let ineffective =
+            Ineffective::next(None, &body(false), &body(true), Duration::ZERO).unwrap();
+        let reason = ineffective.reason();
         assert_eq!(reason.code, reasons::UPDATE_NOT_EFFECTIVE);
         assert!(
             reason.message.contains("enabled (want false, live true)"),

@@ -1,12 +1,12 @@
-//! The reads and writes of connection groups. Nothing is decided here.
+//! The reads and writes of connection groups. This file decides nothing.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use aws::cloudfront::{CloudFront, Group};
-use aws::{Asker, Error, Operation, Priority};
-use engine::{Caller, Ended, KindIo, Object};
+use aws::{Error, Operation, Priority};
+use engine::{CallContext, Ended, KindIo, Object};
 use kernel::{CallError, Class, Marker, ObjectKey, spread};
 use parking_lot::Mutex;
 
@@ -16,15 +16,15 @@ use super::{Answer, CreateIntent, Facts, GroupCore, Listing, Read, Step, World, 
 use crate::ctx::{Ctx, NotYet, Ours};
 use crate::told::Told;
 
-/// A list has an end; one that does not is cut here.
-const PAGES: usize = 1000;
+/// The largest number of pages of a list.
+const MAX_PAGES: usize = 1000;
 
 /// Reads and writes for connection groups.
 pub(super) struct Groups {
     ctx: Arc<Ctx>,
     listing: Told<(), Listing>,
     /// The permit of each pass that has made a call, with the id of the pass.
-    permits: Mutex<HashMap<ObjectKey, (String, Asker)>>,
+    permits: Mutex<HashMap<ObjectKey, (String, aws::Caller)>>,
 }
 
 impl Groups {
@@ -37,36 +37,42 @@ impl Groups {
         }
     }
 
-    /// Leave to call CloudFront: the first call of a pass gets it, and later ones go along with it.
-    async fn permit(&self, priority: Priority, caller: &Caller<'_>) -> Result<Asker, CallError> {
-        let held = self.permits.lock().get(caller.key).cloned();
-        if let Some((pass, asker)) = held
-            && pass == caller.pass_id
+    /// The permit to call CloudFront. The first call of a pass waits for it, and later calls reuse it.
+    async fn permit(
+        &self,
+        priority: Priority,
+        context: &CallContext<'_>,
+    ) -> Result<aws::Caller, CallError> {
+        let stored = self.permits.lock().get(context.key).cloned();
+        if let Some((pass, permit)) = stored
+            && pass == context.pass_id
         {
-            return Ok(asker);
+            return Ok(permit);
         }
-        // Any call: all that groups need share a limit.
-        let any = Operation::GetConnectionGroup;
-        let admitted = self.ctx.admit_key(any, Ours::Group, caller.key, priority);
+        // All calls for groups share one limit, so any of them stands for the others.
+        let operation = Operation::GetConnectionGroup;
+        let admitted = self
+            .ctx
+            .admit_key(operation, Ours::Group, context.key, priority);
         admitted.await.map_err(|NotYet { after }| {
-            let message = "calls to AWS are limited, and others come first";
+            let message = "the rate of AWS calls is limited, and other objects come first";
             CallError::new(Class::Throttled, message).retry_after(after)
         })
     }
 
-    /// Keeps the permit until the pass ends. Only after a call: a pass that is dropped leaves none unused.
-    fn keep_permit(&self, caller: &Caller<'_>, asker: Asker) {
+    /// Stores the permit until the pass ends. Call it after a call, so that a dropped pass leaves no permit.
+    fn store_permit(&self, context: &CallContext<'_>, permit: aws::Caller) {
         let mut permits = self.permits.lock();
-        permits.insert(caller.key.clone(), (caller.pass_id.to_owned(), asker));
+        permits.insert(context.key.clone(), (context.pass_id.to_owned(), permit));
     }
 
     async fn list(&self, cloudfront: &CloudFront) -> Result<Arc<Listing>, Error> {
-        // Less than the shortest interval: the first caller after the next list is due reads it, and
+        // Less than the shortest interval: the first caller after that time reads a new list, and
         // concurrent callers share it.
-        let longest = self.ctx.settings.sweep.mul_f64(1.0 - 1.5 * SPREAD);
+        let max_age = self.ctx.settings.sweep.mul_f64(1.0 - 1.5 * SPREAD);
         let listing = self
             .listing
-            .get((), longest, || listed(&self.ctx, cloudfront));
+            .get((), max_age, || listed(&self.ctx, cloudfront));
         Box::pin(listing).await
     }
 }
@@ -74,7 +80,7 @@ impl Groups {
 async fn listed(ctx: &Ctx, cloudfront: &CloudFront) -> Result<Listing, Error> {
     let at = ctx.deck.clock.elapsed();
     let (mut groups, mut marker) = (Vec::new(), None::<String>);
-    for _ in 0..PAGES {
+    for _ in 0..MAX_PAGES {
         let page = cloudfront.groups(marker.as_deref()).await?;
         groups.extend(page.items);
         marker = page.next;
@@ -110,13 +116,13 @@ impl KindIo for Groups {
         }
     }
 
-    async fn read(&self, read: &Read, caller: &Caller<'_>) -> Result<Answer, CallError> {
+    async fn read(&self, read: &Read, context: &CallContext<'_>) -> Result<Answer, CallError> {
         let priority = match read {
             Read::ById(_, priority) | Read::ByName(_, priority) => *priority,
             Read::List | Read::Tags(_) => Priority::Sweep,
         };
-        let asker = self.permit(priority, caller).await?;
-        let cloudfront = self.ctx.own().await.cloudfront(&asker);
+        let permit = self.permit(priority, context).await?;
+        let cloudfront = self.ctx.own().await.cloudfront(&permit);
         let answer = match read {
             Read::List => self.list(&cloudfront).await.map(Answer::Listing),
             Read::ById(named, _) | Read::ByName(named, _) => {
@@ -125,20 +131,24 @@ impl KindIo for Groups {
             }
             Read::Tags(arn) => Box::pin(cloudfront.tags(arn)).await.map(Answer::Tags),
         };
-        self.keep_permit(caller, asker);
+        self.store_permit(context, permit);
         answer.map_err(|error| CallError::from(&error))
     }
 
-    async fn apply(&self, step: &Step, caller: &Caller<'_>) -> Result<Option<Group>, CallError> {
-        let asker = self.permit(Priority::Edit, caller).await?;
-        let cloudfront = self.ctx.own().await.cloudfront(&asker);
+    async fn apply(
+        &self,
+        step: &Step,
+        context: &CallContext<'_>,
+    ) -> Result<Option<Group>, CallError> {
+        let permit = self.permit(Priority::Edit, context).await?;
+        let cloudfront = self.ctx.own().await.cloudfront(&permit);
         let none = |()| None;
         let outcome = match step {
             Step::Create {
                 name, tags, body, ..
             } => {
-                let made = Box::pin(cloudfront.create_group(name, tags, body)).await;
-                made.map(Some)
+                let created = Box::pin(cloudfront.create_group(name, tags, body)).await;
+                created.map(Some)
             }
             Step::Mark { arn, tags, .. } | Step::Tag { arn, tags } => {
                 Box::pin(cloudfront.tag(arn, tags)).await.map(none)
@@ -158,8 +168,8 @@ impl KindIo for Groups {
                 Box::pin(cloudfront.delete_group(id, etag)).await.map(none)
             }
         };
-        self.keep_permit(caller, asker);
-        // What look-ups have cached of it is outdated.
+        self.store_permit(context, permit);
+        // Other kinds have cached the group; drop that copy.
         match step {
             Step::Update { id, .. } | Step::Disable { id, .. } | Step::Delete { id, .. } => {
                 self.ctx.outside.forget_group(id);

@@ -1,4 +1,4 @@
-//! What the process remembers of a group. Without it the next read finds the same again.
+//! What the process remembers of a group. Without it, the next read finds the same again.
 
 use std::time::Duration;
 
@@ -12,63 +12,69 @@ use super::plan::{self, Decision, Ending, SPREAD};
 use super::{CreateIntent, World, users};
 use crate::trouble::Trouble;
 
-/// How often tags are read, give or take a tenth.
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// The time between two reads of the tags, ±10 %.
+const TAG_INTERVAL: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// What is known of one group. Times are the engine's.
+/// What the process remembers of one group. Times are of the engine's clock.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Memory {
-    pub(super) trouble: Trouble,
-    /// When this process last sent a create that was, or may have been, accepted.
-    pub(super) requested: Option<Duration>,
-    /// How the last calls ended is unknown: read before anything is written.
-    pub(super) doubted: bool,
-    /// When it is read next; none: now.
+    pub(super) failures: Trouble,
+    /// When this process last sent a create that CloudFront has accepted, or may have.
+    pub(super) create_sent_at: Option<Duration>,
+    /// The result of the last calls is unknown: the next pass reads before it writes.
+    pub(super) is_uncertain: bool,
+    /// The time of the next read; none: now.
     pub(super) read_at: Option<Duration>,
-    /// When it was last read itself: an older list shows nothing new.
+    /// The time of the last read of the group. An older list shows nothing new.
     pub(super) seen_at: Option<Duration>,
-    /// When its tags are read next.
+    /// The time of the next read of its tags.
     pub(super) tags_at: Option<Duration>,
-    /// When it was first missing.
-    pub(super) missed: Option<Duration>,
-    /// When CloudFront refused a create because the name is taken, until a read shows by whom.
-    pub(super) taken: Option<Duration>,
-    /// The version that our last write replaced: a read that shows it is stale.
-    pub(super) replaced: Option<String>,
-    /// When drift was last corrected: that happens once an interval.
-    pub(super) corrected: Option<Duration>,
-    /// What our last write sent, and the version it made.
+    /// When a read first did not show the group.
+    pub(super) missing_since: Option<Duration>,
+    /// When CloudFront refused a create because the name is taken; none once a read shows the group.
+    pub(super) name_taken_at: Option<Duration>,
+    /// The ETag that our last write replaced. A read that shows it is stale.
+    pub(super) replaced_etag: Option<String>,
+    /// When drift was last corrected. This happens at most once per interval.
+    pub(super) corrected_at: Option<Duration>,
+    /// The body of our last write, and the ETag after it.
     pub(super) sent: Option<(String, Body)>,
     /// An update that had no effect.
     pub(super) ineffective: Option<Ineffective>,
     /// When the number of its tenants was last recorded.
-    pub(super) counted: Option<Duration>,
+    pub(super) counted_at: Option<Duration>,
 }
 
 impl Memory {
-    /// Whether a read that shows this version is older than our last write.
-    pub(super) fn is_behind(&self, etag: &str) -> bool {
-        self.replaced.as_deref() == Some(etag)
+    /// Whether a read that shows this ETag is older than our last write.
+    pub(super) fn is_outdated(&self, etag: &str) -> bool {
+        self.replaced_etag.as_deref() == Some(etag)
     }
 
-    /// CloudFront made `group` as `sent` asks.
-    pub(super) fn created(&mut self, group: &Group, sent: &Body, elapsed: Duration) {
-        self.requested = Some(elapsed);
-        self.replaced = None;
+    /// Records that CloudFront created `group` from `sent`.
+    pub(super) fn record_create(&mut self, group: &Group, sent: &Body, elapsed: Duration) {
+        self.create_sent_at = Some(elapsed);
+        self.replaced_etag = None;
         self.sent = Some((group.etag.clone(), sent.clone()));
-        self.reviewed(group, elapsed);
+        self.record_read(group, elapsed);
     }
 
-    /// CloudFront accepted `sent` as an update of version `before`, and shows `after`.
-    pub(super) fn updated(&mut self, before: &str, sent: &Body, after: &Group, elapsed: Duration) {
-        self.replaced = Some(before.to_owned());
+    /// Records that CloudFront accepted `sent` as an update of the ETag `before`, and returned `after`.
+    pub(super) fn record_update(
+        &mut self,
+        before: &str,
+        sent: &Body,
+        after: &Group,
+        elapsed: Duration,
+    ) {
+        self.replaced_etag = Some(before.to_owned());
         self.sent = Some((after.etag.clone(), sent.clone()));
-        let known = self.ineffective.take();
-        self.ineffective = Ineffective::next(known.as_ref(), sent, &after.body, elapsed);
+        let earlier = self.ineffective.take();
+        self.ineffective = Ineffective::next(earlier.as_ref(), sent, &after.body, elapsed);
     }
 
-    /// CloudFront shows `group`: whether our last write had its effect, unless someone wrote since.
-    pub(super) fn reviewed(&mut self, group: &Group, elapsed: Duration) {
+    /// Records a read of `group`: whether our last write had its effect, unless others wrote since.
+    pub(super) fn record_read(&mut self, group: &Group, elapsed: Duration) {
         let sent = self.sent.take_if(|(etag, _)| *etag != group.etag);
         if sent.is_some() {
             self.ineffective = None;
@@ -76,21 +82,21 @@ impl Memory {
         let Some((_, sent)) = &self.sent else { return };
         let seen = Ineffective::next(None, sent, &group.body, elapsed);
         self.ineffective = match (self.ineffective.take(), seen) {
-            (Some(known), Some(_)) => Some(known),
+            (Some(earlier), Some(_)) => Some(earlier),
             (None, seen) => seen,
             (Some(_), None) => None,
         };
     }
 }
 
-/// | the pass                           | doubted | also                                     |
-/// |------------------------------------|---------|------------------------------------------|
-/// | read a group that is ours          | no      | not missing, name not taken, read now    |
-/// | announces a create                 | no      | no create was sent since                 |
-/// | failed                             | yes     | by [`Trouble`]                           |
-/// | found it missing, or not owned     | yes     | missing since the first such read        |
-/// | met a taken name                   | yes     | taken since now                          |
-/// | any other                          | as was  |                                          |
+/// | the pass                           | uncertain | also                                     |
+/// |------------------------------------|-----------|------------------------------------------|
+/// | read a group that is ours          | no        | not missing, name not taken, read now    |
+/// | announces a create                 | no        | no create was sent since                 |
+/// | failed                             | yes       | by [`Trouble`]                           |
+/// | found it missing, or not owned     | yes       | missing since the first such read        |
+/// | was refused because of its name    | unchanged | name taken since now                     |
+/// | any other                          | unchanged |                                          |
 pub(super) fn remember(world: &World, ended: &Ended<CreateIntent>) -> Memory {
     let World {
         object,
@@ -100,53 +106,53 @@ pub(super) fn remember(world: &World, ended: &Ended<CreateIntent>) -> Memory {
         ..
     } = world;
     let mut memory = world.memory.clone();
-    memory.trouble = plan::trouble(world);
+    memory.failures = plan::failures(world);
     if observed.name_taken.is_some() {
-        memory.taken = Some(*elapsed);
+        memory.name_taken_at = Some(*elapsed);
     }
     if observed.has_begun && !object.is_deleting() {
-        // After a restart the reading of tags is spread over the day.
+        // After a restart, the reads of tags are spread over the interval.
         memory
             .tags_at
-            .get_or_insert(*elapsed + DAY.mul_f64(pass.random));
+            .get_or_insert(*elapsed + TAG_INTERVAL.mul_f64(pass.random));
     }
     if let Some(seen) = ours(world) {
-        memory.doubted = false;
-        memory.missed = None;
-        memory.taken = None;
+        memory.is_uncertain = false;
+        memory.missing_since = None;
+        memory.name_taken_at = None;
         memory.seen_at = Some(*elapsed);
         if seen.tags.is_some() || observed.created.is_some() {
-            memory.tags_at = Some(*elapsed + spread(DAY, SPREAD, pass.random));
+            memory.tags_at = Some(*elapsed + spread(TAG_INTERVAL, SPREAD, pass.random));
         }
     }
     match ended {
         Ended::Announcing(intents) if !intents.is_empty() => {
-            memory.requested = None;
-            memory.doubted = false;
+            memory.create_sent_at = None;
+            memory.is_uncertain = false;
         }
         Ended::Announcing(_) | Ended::Done { .. } | Ended::Previewed(_) | Ended::Stopped(_) => {}
     }
     if let Decision::End(end) = plan::decide(world) {
-        memory.trouble = end.trouble;
+        memory.failures = end.failures;
         let read_at = end.after.map(|after| *elapsed + after);
         match end.how {
             Ending::Steady | Ending::Stale | Ending::Settled => memory.read_at = read_at,
-            Ending::Unconfirmed => (memory.doubted, memory.read_at) = (true, read_at),
+            Ending::Unconfirmed => (memory.is_uncertain, memory.read_at) = (true, read_at),
             Ending::Missing => {
-                (memory.doubted, memory.read_at) = (true, read_at);
-                memory.missed.get_or_insert(*elapsed);
+                (memory.is_uncertain, memory.read_at) = (true, read_at);
+                memory.missing_since.get_or_insert(*elapsed);
             }
             Ending::LeftDeleted | Ending::MayAppear => {
-                memory.missed.get_or_insert(*elapsed);
+                memory.missing_since.get_or_insert(*elapsed);
             }
-            Ending::NotOwned(_) => (memory.doubted, memory.taken) = (true, None),
-            Ending::Failed { .. } => memory.doubted = true,
+            Ending::NotOwned(_) => (memory.is_uncertain, memory.name_taken_at) = (true, None),
+            Ending::Failed { .. } => memory.is_uncertain = true,
             Ending::Later | Ending::InUse | Ending::Disabling(_) | Ending::Released(_) => {}
         }
     }
     let is_new = object.status.tenants != users::count(world);
     if is_new && users::is_count_due(world, ended) {
-        memory.counted = Some(*elapsed);
+        memory.counted_at = Some(*elapsed);
     }
     memory
 }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //! announced ──▶ create ──▶ Deployed ──▶ update, tags ──▶ Deployed ──▶ …
-//!      └── found by its name: ours by its marker, or adopted if the spec says so
+//!      └── found by its name: ours by its marker, or adopted if the spec has `adoption`
 //! deleted: disable ──▶ Deployed ──▶ delete ──▶ finalizer
 //! ```
 //! A group that is as recorded costs no call of its own: one list per interval serves all groups.
-//! Status announces a create first. After a crash or a lost answer the group is found by its name, and
-//! its marker says whose it is. A group that is not ours is never written.
+//! Status announces a create first. After a crash or a lost answer, the group is found by its name, and
+//! its marker shows the owner. The operator never writes a group that is not ours.
 
 mod diff;
 mod found;
@@ -45,12 +45,12 @@ use memory::Memory;
 use users::Users;
 pub(crate) use users::{is_default, referring};
 
-/// How long one pass may take: a call may take half a minute, and there are a few.
+/// The longest time of a pass. A call may take 30 s, and a pass makes a few.
 const DEADLINE: Duration = Duration::from_secs(5 * 60);
-/// How often a pass reads again after CloudFront refused a write of an old version.
+/// How often a pass reads again after CloudFront refused a write because of an old ETag.
 const REREADS: u32 = 3;
 
-/// The controller of connection groups, and what wakes them.
+/// The controller of connection groups, which follows tenants.
 pub(crate) fn controller(ctx: &Arc<Ctx>) -> ControllerSpec {
     let caches = &ctx.caches;
     ControllerSpec::of_core(caches.groups.key().clone(), Groups::new(Arc::clone(ctx)))
@@ -66,7 +66,7 @@ struct GroupCore;
 
 type World = engine::World<GroupCore>;
 
-/// What a pass knows before it asks CloudFront.
+/// The facts of a pass before its first call to CloudFront.
 #[derive(Debug, Clone)]
 struct Facts {
     /// The name of the group in CloudFront.
@@ -79,7 +79,7 @@ struct Facts {
     sweep: Duration,
 }
 
-/// What a spec declares, as it is compared.
+/// The declared state of a spec, in the form that is compared.
 fn declared(spec: &ConnectionGroupSpec) -> GroupBody {
     let list = spec.anycast_ip_list_id.clone();
     let tags = spec.tags.iter();
@@ -93,7 +93,7 @@ fn declared(spec: &ConnectionGroupSpec) -> GroupBody {
     }
 }
 
-/// The priority counts for the first call of a pass; later ones go along with it.
+/// The priority counts only for the first call of a pass, which gets the permit for all.
 #[derive(Debug, Clone, PartialEq)]
 enum Read {
     /// All groups.
@@ -128,7 +128,7 @@ enum Step {
         body: Body,
         intent: CreateIntent,
     },
-    /// Puts our marker on a group that is adopted.
+    /// Adds our marker to a group that is adopted.
     Mark {
         arn: String,
         tags: Tags,
@@ -138,7 +138,7 @@ enum Step {
         id: String,
         etag: String,
         update: Update,
-        /// What others changed. None: an earlier update without effect hides it.
+        /// What others changed. None: it is unknown because an earlier update had no effect.
         drift: Option<Vec<DriftedField>>,
     },
     Tag {
@@ -149,7 +149,7 @@ enum Step {
         arn: String,
         keys: Vec<String>,
     },
-    /// Switches the group off, so that it can be deleted.
+    /// Disables the group, so that it can be deleted.
     Disable {
         id: String,
         etag: String,
@@ -180,22 +180,22 @@ struct Observed {
     /// A call was made.
     has_begun: bool,
     listing: Option<Arc<Listing>>,
-    /// The groups of our id and of our name, as our own steps changed them since.
+    /// The groups with our id and with our name, after the steps of this pass.
     by_id: Shown<Group>,
     by_name: Shown<Group>,
     tags: Shown<Tags>,
     created: Option<Group>,
-    /// The update that was sent, and the drift that it found.
+    /// The update that was sent, and the drift before it.
     updated: Option<(Update, Option<Vec<DriftedField>>)>,
     /// The names of the steps that succeeded.
     done: Vec<&'static str>,
-    /// Writes that were refused because the version was old.
+    /// Writes that were refused because of an old ETag.
     rereads: u32,
     /// CloudFront refused the create: the name is taken.
     name_taken: Option<CallError>,
-    /// CloudFront does not know what an update named: the group, or its list of addresses.
+    /// An update failed because the group or its Anycast IP list does not exist.
     not_found: Option<CallError>,
-    /// Whether it was the group.
+    /// Whether the group does not exist, by the read that follows.
     is_gone: Option<bool>,
     /// Why a call failed.
     error: Option<CallError>,
@@ -206,7 +206,7 @@ impl Observed {
         self.done.contains(&step)
     }
 
-    /// A call failed. After a write of an old version everything is read again.
+    /// Records a failed call. After a write with an old ETag, everything is read again.
     fn fail(&mut self, error: CallError) {
         if fault(&error) != Fault::Stale || self.rereads == REREADS {
             self.error = Some(error);
@@ -218,7 +218,7 @@ impl Observed {
         self.tags = Shown::Unread;
     }
 
-    /// CloudFront has changed the group. Its tags are as they were read.
+    /// Replaces the group by the answer to an update. The tags stay as they were read.
     fn replace(&mut self, after: Group) {
         for shown in [&mut self.by_id, &mut self.by_name] {
             if let Shown::Present(group) = shown
@@ -234,12 +234,12 @@ impl Observed {
     }
 }
 
-/// What AWS means by an error.
+/// The meaning of an error of CloudFront.
 fn fault(error: &CallError) -> Fault {
     Fault::of_call(Service::CloudFront, error)
 }
 
-/// Whether CloudFront knows no such group.
+/// Whether the error means that the group does not exist.
 fn is_missing(error: &CallError) -> bool {
     fault(error) == Fault::EntityMissing
 }
@@ -310,7 +310,7 @@ impl KindCore for GroupCore {
         saved.map(CreateIntent).into_iter().collect()
     }
 
-    /// The plan holds off every call to CloudFront after a refusal, reads too.
+    /// The plan itself holds off all calls after a refusal, including reads.
     fn hold_off(&self, _error: &CallError, _count: u32) -> Option<Duration> {
         None
     }
@@ -324,8 +324,8 @@ fn answered(world: &mut World, read: &Read, answer: Answer) {
         // The read that follows a refused update.
         Answer::Group(_) if observed.not_found.is_some() => observed.is_gone = Some(false),
         Answer::Group(group) => {
-            if !memory.is_behind(&group.etag) {
-                memory.reviewed(&group, world.elapsed);
+            if !memory.is_outdated(&group.etag) {
+                memory.record_read(&group, world.elapsed);
             }
             let is_by_id = matches!(read, Read::ById(..));
             let shown = Shown::Present(*group);
@@ -359,7 +359,7 @@ fn succeeded(world: &mut World, step: Step, after: Option<Group>) {
     observed.done.push(step.name());
     match (step, after) {
         (Step::Create { body, .. }, Some(group)) => {
-            memory.created(&group, &body, world.elapsed);
+            memory.record_create(&group, &body, world.elapsed);
             observed.created = Some(group);
         }
         (
@@ -371,15 +371,15 @@ fn succeeded(world: &mut World, step: Step, after: Option<Group>) {
             },
             Some(group),
         ) => {
-            memory.updated(&etag, &update.body, &group, world.elapsed);
+            memory.record_update(&etag, &update.body, &group, world.elapsed);
             if update.corrects {
-                memory.corrected = Some(world.elapsed);
+                memory.corrected_at = Some(world.elapsed);
             }
             observed.replace(group);
             observed.updated = Some((update, drift));
         }
         (Step::Disable { etag, body, .. }, Some(group)) => {
-            memory.updated(&etag, &body, &group, world.elapsed);
+            memory.record_update(&etag, &body, &group, world.elapsed);
             observed.replace(group);
         }
         (Step::Mark { tags, .. }, _) => {
@@ -397,7 +397,7 @@ fn failed(world: &mut World, step: &Step, error: CallError) {
     let is_create = matches!(step, Step::Create { .. });
     let is_update = matches!(step, Step::Update { .. } | Step::Disable { .. });
     if is_create && error.may_have_happened {
-        world.memory.requested = Some(world.elapsed);
+        world.memory.create_sent_at = Some(world.elapsed);
     }
     if is_create && fault == Fault::NameTaken {
         observed.name_taken = Some(error);

@@ -1,4 +1,4 @@
-//! CloudFront as a model: the emulator's state, what people do to it, and the laws it sees.
+//! A model of CloudFront for the simulator: the emulator's state, actions of others, and laws.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -23,7 +23,7 @@ use crate::tags::{Tags, Whose, at_creation, whose};
 
 pub(super) const NAME: &str = "edge";
 pub(super) const SWEEP: Duration = Duration::from_secs(300);
-/// Tenants go this long after the deletion of the group that they use.
+/// Tenants leave this long after the deletion of the group that they use.
 const TENANTS_STAY: Duration = Duration::from_secs(120);
 
 /// The marker of the object of this name.
@@ -33,15 +33,15 @@ pub(super) fn marker(object: &str) -> Marker {
 }
 
 #[derive(Clone)]
-struct Around {
+struct CloudFrontModel {
     cloudfront: ConnectionGroups,
-    /// The newest state. CloudFront's tags are never stale, so snapshots answer from here.
+    /// The newest state. Reads of tags are never stale in CloudFront, so snapshots use it.
     newest: Arc<Mutex<ConnectionGroups>>,
-    /// Others gave IPv6 and enabled their value.
+    /// Whether others set the value of IPv6 and of enabled.
     by_others: (bool, bool),
     /// Others deleted our group.
     is_lost: bool,
-    /// An edit has asked for adoption at some time.
+    /// The spec has or had `adoption`.
     may_adopt: bool,
     has_tenant: bool,
     /// The generation of the newest spec.
@@ -130,7 +130,7 @@ fn answered<T>(
     })
 }
 
-impl Around {
+impl CloudFrontModel {
     fn live(&self) -> Option<GroupState> {
         self.cloudfront.group(NAME).ok()
     }
@@ -140,7 +140,7 @@ impl Around {
         self.live().filter(ours)
     }
 
-    /// Whether a field of ours is as declared, but for those that `is_excused` names.
+    /// Whether the fields of our group are as declared, except for excused ones.
     fn is_given(&self, declared: &Declared, is_excused: (bool, bool)) -> bool {
         self.ours().is_some_and(|GroupState { config, .. }| {
             (config.ipv6 == declared.ipv6_enabled || is_excused.0)
@@ -177,8 +177,8 @@ impl Around {
         Ok(updated)
     }
 
-    /// A step may change a group that is ours, or one without a marker that is adopted.
-    fn touches(&mut self, named: &str, step: &Step) {
+    /// Checks the law: a step changes only a group of ours, or marks an unmarked group that is adopted.
+    fn check_owner(&mut self, named: &str, step: &Step) {
         let id = named.rsplit('/').next().unwrap_or(named);
         let Ok(group) = self.cloudfront.group(id) else {
             return;
@@ -204,48 +204,48 @@ impl Around {
                 Ok(Some(group(created)))
             }
             Step::Mark { arn, tags, .. } | Step::Tag { arn, tags } => {
-                self.touches(arn, step);
+                self.check_owner(arn, step);
                 self.is_lost = false;
                 let tagged = self.cloudfront.tag(arn, tags);
                 answered(Operation::TagResource, arn, tagged).map(|()| None)
             }
             Step::Untag { arn, keys } => {
-                self.touches(arn, step);
+                self.check_owner(arn, step);
                 let untagged = self.cloudfront.untag(arn, keys);
                 answered(Operation::UntagResource, arn, untagged).map(|()| None)
             }
             Step::Update {
                 id, etag, update, ..
             } => {
-                self.touches(id, step);
+                self.check_owner(id, step);
                 let updated = self.update(id, etag, &config(&update.body), false);
                 let updated = answered(Operation::UpdateConnectionGroup, id, updated)?;
                 Ok(Some(group(updated)))
             }
             Step::Disable { id, etag, body } => {
-                self.touches(id, step);
+                self.check_owner(id, step);
                 let disabled = self.update(id, etag, &config(body), false);
                 let disabled = answered(Operation::UpdateConnectionGroup, id, disabled)?;
                 Ok(Some(group(disabled)))
             }
             Step::Delete { id, etag } => {
-                self.touches(id, step);
+                self.check_owner(id, step);
                 let deleted = self.cloudfront.delete(id, etag);
                 answered(Operation::DeleteConnectionGroup, id, deleted).map(|()| None)
             }
         }
     }
 
-    /// Snapshots that were taken before see the tags of now.
+    /// Makes the current tags visible to earlier snapshots.
     fn publish(&self) {
         *self.newest.lock() = self.cloudfront.clone();
     }
 }
 
-impl Model<GroupCore> for Around {
+impl Model<GroupCore> for CloudFrontModel {
     fn new(choice: u8) -> (Self, Value) {
         let cloudfront = ConnectionGroups::default();
-        let mut around = Self {
+        let mut model = Self {
             newest: Arc::new(Mutex::new(cloudfront.clone())),
             cloudfront,
             by_others: (false, false),
@@ -262,7 +262,7 @@ impl Model<GroupCore> for Around {
             3 => spec["driftPolicy"] = json!("suspend"),
             _ => {}
         }
-        if around.may_adopt {
+        if model.may_adopt {
             spec["adoption"] = json!({"by": "Name"});
         }
         if choice & 0b110_0000 == 0b110_0000 {
@@ -270,13 +270,13 @@ impl Model<GroupCore> for Around {
         }
         let existing = (choice >> 3) & 3;
         if existing >= 2 {
-            around.meddle(&Value::Null, existing - 2);
+            model.meddle(&Value::Null, existing - 2);
         }
         let object = json!({
             "apiVersion": "cloudfront-tenant-operator.io/v1alpha1", "kind": "ConnectionGroup",
             "metadata": {"name": NAME}, "spec": spec,
         });
-        (around, object)
+        (model, object)
     }
 
     fn edit(&mut self, object: &mut Value, choice: u8) {
@@ -310,12 +310,12 @@ impl Model<GroupCore> for Around {
         let action = match (choice % 6, self.live()) {
             (0, None) => {
                 let created = self.create(&Tags::new(), &off, true);
-                created.map(|_| "creates a group without a marker of our name")
+                created.map(|_| "creates a group with our name and without a marker")
             }
             (1, None) => {
                 let tags = at_creation(&Tags::new(), &marker("other"));
                 let created = self.create(&tags, &off, true);
-                created.map(|_| "creates a group of another owner of our name")
+                created.map(|_| "creates a group with our name and another owner")
             }
             (2, Some(live)) => {
                 self.is_lost |= self.ours().is_some();
@@ -332,11 +332,11 @@ impl Model<GroupCore> for Around {
                 let mut config = live.config;
                 config.enabled = !config.enabled;
                 let updated = self.update(&live.id, &live.etag, &config, true);
-                updated.map(|_| "switches the group on or off")
+                updated.map(|_| "enables or disables the group")
             }
             (5, _) => {
                 self.has_tenant = !self.has_tenant;
-                Ok("lets a tenant come or go")
+                Ok("adds or removes a tenant")
             }
             (_, Some(_) | None) => Ok("does nothing"),
         };
@@ -407,12 +407,12 @@ impl Model<GroupCore> for Around {
 
     fn is_as_desired(&self, object: &Value) -> bool {
         let spec = spec(object);
-        let is_left = spec.drift_policy.unwrap_or_default() != DriftPolicy::Enforce;
-        self.is_given(&declared(&spec), (is_left, is_left))
+        let is_drift_accepted = spec.drift_policy.unwrap_or_default() != DriftPolicy::Enforce;
+        self.is_given(&declared(&spec), (is_drift_accepted, is_drift_accepted))
     }
 
-    /// Ready says that the group is Deployed. It may be older than what others did, than a newer spec and
-    /// than a deletion; what others changed is reported by Synced.
+    /// Ready means that the group is Deployed. It may be older than an action of others, a newer spec or a
+    /// deletion. Synced reports what others changed.
     fn allows_ready(&self, object: &Value) -> bool {
         let is_deleting = object["metadata"].get("deletionTimestamp").is_some();
         let is_outdated = is_deleting || generation(object) < self.generation;
@@ -443,12 +443,12 @@ impl Model<GroupCore> for Around {
 
 #[test]
 fn every_law_holds_for_groups_and_every_kill_point_is_reached() {
-    check::<GroupCore, Around>(&GroupCore, &Seeds::first(2_000));
+    check::<GroupCore, CloudFrontModel>(&GroupCore, &Seeds::first(2_000));
 }
 
 #[test]
 fn every_law_holds_for_groups_with_any_two_early_faults() {
-    let count = enumerate::<GroupCore, Around>(&GroupCore, 1, 5);
+    let count = enumerate::<GroupCore, CloudFrontModel>(&GroupCore, 1, 5);
     let count = count.unwrap_or_else(|found| panic!("{found}"));
     assert!(count > 4_000, "only {count} schedules");
 }

@@ -1,4 +1,4 @@
-//! What to do about a connection group. Pure.
+//! Decides the next read, step or end of a pass over a connection group. Pure.
 
 use std::time::Duration;
 
@@ -10,7 +10,9 @@ use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::{CallError, Class, Reason, spread};
 
-use super::found::{FirstRead, Found, Seen, first_read, found, standing, unmet};
+use super::found::{
+    FirstRead, FoundGroup, LiveGroup, false_reason, first_read, found, tag_ownership,
+};
 use super::update::{retag, update};
 use super::{CreateIntent, Read, Step, World, diff, fault, status, users};
 use crate::body::DEPLOYED;
@@ -19,17 +21,18 @@ use crate::failure::{Says, Way, failure, slow};
 use crate::tags::{Standing, Tags, Whose, at_creation};
 use crate::trouble::{Moment, Trouble};
 
-/// How often a group that changes is read, and how far that is spread.
+/// The time between two reads of a group that CloudFront is deploying.
 const POLL: Duration = Duration::from_secs(30);
+/// Polls are spread around [`POLL`] by this share.
 const POLL_SPREAD: f64 = 0.2;
-/// How far comparisons and lists are spread around their interval.
+/// Comparisons and lists are spread around their interval by this share.
 pub(super) const SPREAD: f64 = 0.1;
-/// Reads may miss a group for this long after its create.
-const GRACE: Duration = Duration::from_secs(2 * 60);
+/// Reads may not show a group for this long after its create.
+const CREATE_GRACE: Duration = Duration::from_secs(2 * 60);
 /// A missing group is read a second time after this long.
 const SECOND_READ: Duration = Duration::from_secs(30);
-/// How long a name that is taken, perhaps by us, is only read.
-const TAKEN: Duration = Duration::from_secs(5 * 60);
+/// After CloudFront refused a create because the name is taken, the operator only reads for this time.
+const NAME_TAKEN_PAUSE: Duration = Duration::from_secs(5 * 60);
 
 /// What comes next in a pass.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,44 +42,44 @@ pub(super) enum Decision {
     End(End),
 }
 
-/// The end of a pass, once no call is left to make.
+/// The end of a pass, when no call is left to make.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct End {
     pub(super) how: Ending,
-    /// When the next pass comes. None: by the engine's back-off, or the object goes.
+    /// The delay of the next pass. None: the engine's back-off decides, or the object goes.
     pub(super) after: Option<Duration>,
-    /// The failures of the group, this pass included.
-    pub(super) trouble: Trouble,
+    /// The failures of the group, including this pass.
+    pub(super) failures: Trouble,
 }
 
 /// What is true of the group when a pass ends.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ending {
-    /// Nothing was read: a refusal holds it off, its time has not come, or other calls come first.
+    /// Nothing was read: a refusal holds it off, no read is due, or other calls come first.
     Later,
     /// A list shows it as recorded.
     Steady,
     /// A read is older than our last write.
     Stale,
-    /// A create may have been accepted, and no read shows the group yet.
+    /// CloudFront may have accepted a create, and no read shows the group yet.
     Unconfirmed,
-    /// It was there, and this read does not show it. A second one decides.
+    /// It existed, and this read does not show it. A second read decides.
     Missing,
-    /// Someone else deleted it, and the drift policy leaves it so.
+    /// Others deleted it, and the drift policy does not create it again.
     LeftDeleted,
-    /// It is ours, and all that can be sent is sent.
+    /// It is ours, and everything that can be sent is sent.
     Settled,
-    /// It is not ours and stays as it is.
+    /// It is not ours, so the operator does not change it.
     NotOwned(Whose),
     Failed {
         error: CallError,
-        says: Says,
+        affected: Says,
     },
-    /// To be deleted: tenants use it.
+    /// The object is being deleted, and tenants use the group.
     InUse,
-    /// To be deleted: a create may still show up.
+    /// The object is being deleted, and the group of a create may still appear.
     MayAppear,
-    /// To be deleted: CloudFront switches it off, and this is how far.
+    /// The object is being deleted, and CloudFront disables the group. The text describes the progress.
     Disabling(&'static str),
     /// The object may go.
     Released(Release),
@@ -95,7 +98,7 @@ pub(super) enum Release {
 /// | [`decide`]s                | the object | next                          |
 /// |----------------------------|------------|-------------------------------|
 /// | a read or a step           | any        | it                            |
-/// | an end with a pause, Ready | lives      | done, and look again after it |
+/// | an end with a pause, Ready | lives      | done, recheck after the pause |
 /// | any other end with a pause | any        | wait                          |
 /// | failed, without a pause    | any        | failed: the engine backs off  |
 /// | released                   | is deleted | done                          |
@@ -107,7 +110,7 @@ pub(super) fn next(world: &World) -> Result<Next<Read, Step>, Stop> {
     };
     if let Some(after) = end.after {
         let (is_ready, reason) = status::ready(world, &end);
-        let after = users::count_waits(world).map_or(after, |left| left.min(after));
+        let after = users::count_pause(world).map_or(after, |left| left.min(after));
         if is_ready && !world.object.is_deleting() {
             let recheck = Some(after);
             return Ok(Next::Done { recheck });
@@ -118,7 +121,7 @@ pub(super) fn next(world: &World) -> Result<Next<Read, Step>, Stop> {
         return Ok(Next::done());
     };
     let class = match error.class {
-        // Our view of AWS was old, not our object: the engine has nothing to wait for.
+        // The read of AWS was old, not the object: the engine must not wait for its cache.
         Class::Stale => Class::Transient,
         class => class,
     };
@@ -126,36 +129,36 @@ pub(super) fn next(world: &World) -> Result<Next<Read, Step>, Stop> {
     Err(Stop::Failed { reason, class })
 }
 
-/// The end after a failed call, else [`first`] and then [`upkeep`] or [`removal`].
+/// The end after a failed call; otherwise [`before_calls`], then [`maintenance`] or [`removal`].
 pub(super) fn decide(world: &World) -> Decision {
     if let Some(error) = &world.observed.error {
         return failed(world, error);
     }
     if !world.observed.has_begun
-        && let Some(first) = first(world)
+        && let Some(decision) = before_calls(world)
     {
-        return first;
+        return decision;
     }
     if world.object.is_deleting() {
         removal(world)
     } else {
-        upkeep(world)
+        maintenance(world)
     }
 }
 
-/// What happens before CloudFront is asked. The first row that fits:
+/// The decision before the first call to CloudFront. The first row that fits:
 ///
 /// | the object | and                                         | so                         |
 /// |------------|---------------------------------------------|----------------------------|
 /// | lives      | no finalizer, or never announced            | create: announces it first |
 /// | is deleted | deletionPolicy Retain, or the default group | released                   |
-/// | is deleted | the cache of tenants is not read yet        | later                      |
+/// | is deleted | not all tenants have been read              | later                      |
 /// | is deleted | tenants use it                              | in use                     |
 /// | is deleted | never announced                             | released                   |
 /// | any        | a refusal holds it off                      | later                      |
 /// | lives      | [`first_read`] is not due                   | later                      |
-/// | any        | any other                                   | CloudFront is asked        |
-fn first(world: &World) -> Option<Decision> {
+/// | any        | any other                                   | read from CloudFront       |
+fn before_calls(world: &World) -> Option<Decision> {
     let (object, users) = (&world.object, &world.facts.users);
     let status = &object.status;
     let is_announced = status.id.is_some() || status.create_requested_at.is_some();
@@ -175,15 +178,15 @@ fn first(world: &World) -> Option<Decision> {
     } else if !is_announced {
         return Some(released(world, Release::NeverRequested));
     }
-    let held = trouble(world).holds_back(&moment(world));
-    let left = held.or(match first_read(world) {
+    let hold_off = failures(world).holds_back(&moment(world));
+    let left = hold_off.or(match first_read(world) {
         FirstRead::Later(left) => Some(left),
         FirstRead::List | FirstRead::Group(_) => None,
     })?;
     Some(end(world, Ending::Later, left))
 }
 
-/// A group whose object lives.
+/// The decision for a group whose object is not being deleted.
 ///
 /// | found          | status names | and                                      | so                  |
 /// |----------------|--------------|------------------------------------------|---------------------|
@@ -191,52 +194,52 @@ fn first(world: &World) -> Option<Decision> {
 /// | not read       | any          | any other                                | read                |
 /// | as in the list | its id       |                                          | steady              |
 /// | a stale read   | any          |                                          | stale               |
-/// | a group        | any          |                                          | [`toward`] the spec |
+/// | a group        | any          |                                          | [`next_change`]     |
 /// | nothing        | its id       |                                          | [`missing`]         |
 /// | nothing        | no id        |                                          | [`may_create`]      |
 /// | nothing        | no id        | name taken, perhaps by an earlier create | unconfirmed         |
-/// | nothing        | no id        | name taken, surely by others             | failed              |
-fn upkeep(world: &World) -> Decision {
+/// | nothing        | no id        | name taken by others                     | failed              |
+fn maintenance(world: &World) -> Decision {
     let (object, observed, memory) = (&world.object, &world.observed, &world.memory);
     if let Some(group) = &observed.created {
         return settled(world, group);
     }
     let has_id = object.status.id.is_some();
     let is_new = !has_id && is_fresh(world) && object.resource.spec.adoption.is_none();
-    if is_new && !memory.doubted && observed.name_taken.is_none() {
-        return may_create(world); // nobody can have made it since it was announced
+    if is_new && !memory.is_uncertain && observed.name_taken.is_none() {
+        return may_create(world); // it cannot exist: the intent was saved just before
     }
     match (found(world), &observed.name_taken) {
-        (Found::Unread(read), _) => Decision::Read(read),
-        (Found::Group(seen), _) => toward(world, &seen),
-        (Found::Steady { .. } | Found::Stale | Found::Nothing, Some(refused)) => {
-            if is_fresh(world) || memory.taken.is_some() {
+        (FoundGroup::Unread(read), _) => Decision::Read(read),
+        (FoundGroup::Group(seen), _) => next_change(world, &seen),
+        (FoundGroup::Steady { .. } | FoundGroup::Stale | FoundGroup::Nothing, Some(refused)) => {
+            if is_fresh(world) || memory.name_taken_at.is_some() {
                 failed(world, refused)
             } else {
-                end(world, Ending::Unconfirmed, soon(world))
+                end(world, Ending::Unconfirmed, poll_pause(world))
             }
         }
-        (Found::Steady { until }, None) => {
+        (FoundGroup::Steady { until }, None) => {
             let left = until.saturating_sub(world.elapsed);
-            // A little later than the list is due, so that not all come at the same time.
-            well(Ending::Steady, left + POLL.mul_f64(world.pass.random / 3.0))
+            // Slightly after the next list is due, so that not all passes come at the same time.
+            end_without_failures(Ending::Steady, left + POLL.mul_f64(world.pass.random / 3.0))
         }
-        (Found::Stale, None) => end(world, Ending::Stale, soon(world)),
-        (Found::Nothing, None) if has_id => missing(world),
-        (Found::Nothing, None) => may_create(world),
+        (FoundGroup::Stale, None) => end(world, Ending::Stale, poll_pause(world)),
+        (FoundGroup::Nothing, None) if has_id => missing(world),
+        (FoundGroup::Nothing, None) => may_create(world),
     }
 }
 
-/// A create, unless CloudFront refused one because the name is taken and no read shows by whom.
+/// A create, unless CloudFront has just refused one because the name is taken.
 fn may_create(world: &World) -> Decision {
-    let taken = world.memory.taken;
-    if taken.is_some_and(|at| world.elapsed.saturating_sub(at) < TAKEN) {
-        return end(world, Ending::Stale, soon(world));
+    let name_taken_at = world.memory.name_taken_at;
+    if name_taken_at.is_some_and(|at| world.elapsed.saturating_sub(at) < NAME_TAKEN_PAUSE) {
+        return end(world, Ending::Stale, poll_pause(world));
     }
     create(world, world.object.status.create_requested_at.clone())
 }
 
-/// A create under the intent that status names, or under a new one: the engine saves that first.
+/// A create with the intent in status, or with a new intent, which the engine saves first.
 fn create(world: &World, announced: Option<Time>) -> Decision {
     let facts = &world.facts;
     Decision::Step(Step::Create {
@@ -247,47 +250,47 @@ fn create(world: &World, announced: Option<Time>) -> Decision {
     })
 }
 
-/// Status keeps times to the second.
+/// The announced intent, or a new one. Times in status have whole seconds.
 fn intent(world: &World, announced: Option<Time>) -> CreateIntent {
     let now = Timestamp::from_second(world.now.as_second());
     let now = Time(now.expect("the second of a valid time is valid"));
     CreateIntent(announced.unwrap_or(now))
 }
 
-/// Whether nothing was sent under the intent that status names.
+/// Whether nothing was sent with the intent in status.
 fn is_fresh(world: &World) -> bool {
     let saved = world.object.status.create_requested_at.as_ref();
     let mut fresh = world.fresh_intents.iter();
     saved.is_some_and(|saved| fresh.any(|CreateIntent(at)| at == saved))
 }
 
-/// Whether reads may miss a group that exists. Without a known time of its create the time runs from the
-/// first read that missed it. A group that was seen Deployed is shown everywhere.
+/// Whether reads may not show a group that exists. The time runs from its create or, if that is unknown,
+/// from the first read without it. Reads always show a group that was Deployed.
 fn may_appear(world: &World) -> bool {
     let memory = &world.memory;
-    let is_recent = |at: Duration| world.elapsed.saturating_sub(at) < GRACE;
-    match memory.requested {
+    let is_recent = |at: Duration| world.elapsed.saturating_sub(at) < CREATE_GRACE;
+    match memory.create_sent_at {
         _ if is_fresh(world) => false,
         Some(at) => is_recent(at),
         None if world.object.status.state.as_deref() == Some(DEPLOYED) => false,
-        None => memory.missed.is_none_or(is_recent),
+        None => memory.missing_since.is_none_or(is_recent),
     }
 }
 
-/// A group that was there and is not shown.
+/// The decision for a group that existed and that reads do not show.
 ///
-/// | reported as deleted | missed                                | drift policy    | so           |
+/// | reported as deleted | missing                               | drift policy    | so           |
 /// |---------------------|---------------------------------------|-----------------|--------------|
-/// | no                  | first less than 30 s ago, or it is new| any             | missing      |
-/// | any                 | any other                             | enforce         | create anew  |
+/// | no                  | for less than 30 s, or it is new      | any             | missing      |
+/// | any                 | any other                             | enforce         | create again |
 /// | any                 | any other                             | report, suspend | left deleted |
 fn missing(world: &World) -> Decision {
-    // Before an update that finds nothing to change, the group was there.
-    let missed = world.memory.missed;
-    let missed = missed.filter(|_| world.observed.is_gone.is_none());
-    let is_early = missed.is_none_or(|at| world.elapsed.saturating_sub(at) < SECOND_READ);
+    // If an update did not find the group, a read of this pass has shown it before.
+    let missing_since = world.memory.missing_since;
+    let missing_since = missing_since.filter(|_| world.observed.is_gone.is_none());
+    let is_early = missing_since.is_none_or(|at| world.elapsed.saturating_sub(at) < SECOND_READ);
     if !is_reported_deleted(world) && (is_early || may_appear(world)) {
-        return end(world, Ending::Missing, soon(world));
+        return end(world, Ending::Missing, poll_pause(world));
     }
     match world.facts.policy {
         DriftPolicy::Enforce => create(world, None),
@@ -298,20 +301,20 @@ fn missing(world: &World) -> Decision {
 }
 
 pub(super) fn is_reported_deleted(world: &World) -> bool {
-    let reason = unmet(&world.object.conditions, conditions::READY);
+    let reason = false_reason(&world.object.conditions, conditions::READY);
     reason == Some(reasons::EXTERNALLY_DELETED)
 }
 
 /// | the group                                       | so                                      |
 /// |-------------------------------------------------|-----------------------------------------|
 /// | is not ours                                     | not owned                               |
-/// | is adopted                                      | mark: a crash must not leave it unowned |
-/// | is ours, an update found nothing to change      | read it: [`missing`], or failed         |
+/// | is adopted                                      | mark first, because of crashes          |
+/// | is ours, an update did not find it              | read it: [`missing`], or failed         |
 /// | is ours and needs an [`update`], or a [`retag`] | that                                    |
 /// | is ours                                         | settled                                 |
-fn toward(world: &World, seen: &Seen<'_>) -> Decision {
+fn next_change(world: &World, seen: &LiveGroup<'_>) -> Decision {
     let observed = &world.observed;
-    match standing(world, seen) {
+    match tag_ownership(world, seen) {
         Standing::NotOwned(whose) => {
             return blocked(world, Ending::NotOwned(whose), reasons::NOT_OWNED);
         }
@@ -335,21 +338,21 @@ fn toward(world: &World, seen: &Seen<'_>) -> Decision {
     }
 }
 
-/// All that can be sent is sent.
+/// The end of a pass that has sent everything.
 fn settled(world: &World, group: &Group) -> Decision {
     let interval = spread(world.facts.sweep, SPREAD, world.pass.random);
-    let known = world.memory.ineffective.as_ref();
-    let waits = known.and_then(|known| known.holds_back(known.sent(), world.elapsed));
+    let ineffective = world.memory.ineffective.as_ref();
+    let pause = ineffective.and_then(|one| one.remaining_pause(one.sent(), world.elapsed));
     let after = if group.status == DEPLOYED {
-        waits.map_or(interval, |left| left.min(interval))
+        pause.map_or(interval, |left| left.min(interval))
     } else {
-        soon(world)
+        poll_pause(world)
     };
-    well(Ending::Settled, after)
+    end_without_failures(Ending::Settled, after)
 }
 
-/// A group whose object is deleted. What is sent is the live group switched off, so that nothing in the
-/// spec can prevent it. The first row that fits:
+/// The decision for a group whose object is being deleted. A disable sends the live fields, so that an
+/// invalid spec cannot prevent it. The first row that fits:
 ///
 /// | found                                               | so                         |
 /// |-----------------------------------------------------|----------------------------|
@@ -361,7 +364,7 @@ fn settled(world: &World, group: &Group) -> Decision {
 /// | nothing                                             | released                   |
 /// | a group that is not ours, or the default group      | released                   |
 /// | a group that went before it was disabled            | stale                      |
-/// | an enabled group, a disable of it had no effect     | disabling, until its time  |
+/// | an enabled group, a disable of it had no effect     | disabling, after a pause   |
 /// | an enabled group                                    | disable                    |
 /// | a disabled group that is not Deployed               | disabling                  |
 /// | a disabled group                                    | delete                     |
@@ -371,24 +374,29 @@ fn removal(world: &World) -> Decision {
         return released(world, Release::Deleted);
     }
     if observed.has_done("disable") {
-        return well(Ending::Disabling("it is being switched off"), soon(world));
+        let progress = "CloudFront is disabling it";
+        return end_without_failures(Ending::Disabling(progress), poll_pause(world));
     }
     let seen = match found(world) {
-        Found::Unread(read) => return Decision::Read(read),
-        Found::Nothing if may_appear(world) => return end(world, Ending::MayAppear, soon(world)),
-        Found::Nothing => return released(world, Release::Deleted),
-        Found::Stale | Found::Steady { .. } => return end(world, Ending::Stale, soon(world)),
-        Found::Group(seen) => seen,
+        FoundGroup::Unread(read) => return Decision::Read(read),
+        FoundGroup::Nothing if may_appear(world) => {
+            return end(world, Ending::MayAppear, poll_pause(world));
+        }
+        FoundGroup::Nothing => return released(world, Release::Deleted),
+        FoundGroup::Stale | FoundGroup::Steady { .. } => {
+            return end(world, Ending::Stale, poll_pause(world));
+        }
+        FoundGroup::Group(seen) => seen,
     };
     let group = seen.group;
-    if let Standing::NotOwned(whose) = standing(world, &seen) {
+    if let Standing::NotOwned(whose) = tag_ownership(world, &seen) {
         return released(world, Release::NotOwned(whose));
     }
     if group.is_default {
         return released(world, Release::DefaultGroup);
     }
     if observed.not_found.is_some() {
-        return end(world, Ending::Stale, soon(world));
+        return end(world, Ending::Stale, poll_pause(world));
     }
     let (id, etag) = (group.id.clone(), group.etag.clone());
     if group.body.enabled {
@@ -396,63 +404,63 @@ fn removal(world: &World) -> Decision {
             enabled: false,
             ..group.body.clone()
         };
-        let known = world.memory.ineffective.as_ref();
-        let waits = known.and_then(|known| known.holds_back(&body, world.elapsed));
-        let how = "CloudFront took that it is to be switched off, and does not show it";
-        return match waits {
-            Some(left) => end(world, Ending::Disabling(how), left),
+        let ineffective = world.memory.ineffective.as_ref();
+        let pause = ineffective.and_then(|one| one.remaining_pause(&body, world.elapsed));
+        let progress = "CloudFront accepted the disable but still returns the group as enabled";
+        return match pause {
+            Some(left) => end(world, Ending::Disabling(progress), left),
             None => Decision::Step(Step::Disable { id, etag, body }),
         };
     }
     if group.status != DEPLOYED {
-        let how = "it is switched off, and CloudFront is deploying that";
-        return well(Ending::Disabling(how), soon(world));
+        let progress = "it is disabled, and CloudFront is deploying that";
+        return end_without_failures(Ending::Disabling(progress), poll_pause(world));
     }
     Decision::Step(Step::Delete { id, etag })
 }
 
-/// A call failed.
+/// The end after a failed call.
 fn failed(world: &World, error: &CallError) -> Decision {
     if let Some(after) = error.retry_after {
-        return end(world, Ending::Later, after); // our own limiter: it wakes the group
+        return end(world, Ending::Later, after); // our rate limiter, which wakes the group
     }
-    let mut trouble = trouble(world);
-    let met = trouble.met(&failure(fault(error), Way::Group), &moment(world));
-    let (error, says) = (error.clone(), met.says);
+    let mut failures = failures(world);
+    let met = failures.met(&failure(fault(error), Way::Group), &moment(world));
+    let (error, affected) = (error.clone(), met.says);
     Decision::End(End {
-        how: Ending::Failed { error, says },
+        how: Ending::Failed { error, affected },
         after: met.after,
-        trouble,
+        failures,
     })
 }
 
-/// A person has to act, though CloudFront refused nothing.
+/// The end of a pass after which a person has to act, although no call failed.
 fn blocked(world: &World, how: Ending, reason: &'static str) -> Decision {
-    let mut trouble = trouble(world);
-    let after = Some(trouble.blocked(reason, &moment(world)));
+    let mut failures = failures(world);
+    let after = Some(failures.blocked(reason, &moment(world)));
     Decision::End(End {
         how,
         after,
-        trouble,
+        failures,
     })
 }
 
 fn end(world: &World, how: Ending, after: Duration) -> Decision {
-    let (after, trouble) = (Some(after), trouble(world));
+    let (after, failures) = (Some(after), failures(world));
     Decision::End(End {
         how,
         after,
-        trouble,
+        failures,
     })
 }
 
-/// An end that also ends all trouble.
-fn well(how: Ending, after: Duration) -> Decision {
-    let (after, trouble) = (Some(after), Trouble::default());
+/// An end that also forgets earlier failures.
+fn end_without_failures(how: Ending, after: Duration) -> Decision {
+    let (after, failures) = (Some(after), Trouble::default());
     Decision::End(End {
         how,
         after,
-        trouble,
+        failures,
     })
 }
 
@@ -460,17 +468,17 @@ fn released(world: &World, why: Release) -> Decision {
     Decision::End(End {
         how: Ending::Released(why),
         after: None,
-        trouble: trouble(world),
+        failures: failures(world),
     })
 }
 
-/// The failures before this pass. A person who asks for a pass ends the hold-off.
-pub(super) fn trouble(world: &World) -> Trouble {
-    let mut trouble = world.memory.trouble.clone();
+/// The failures before this pass. An urgent pass ends the hold-off.
+pub(super) fn failures(world: &World) -> Trouble {
+    let mut failures = world.memory.failures.clone();
     if world.pass.is_urgent {
-        trouble.forgive();
+        failures.forgive();
     }
-    trouble
+    failures
 }
 
 fn moment(world: &World) -> Moment {
@@ -481,6 +489,6 @@ fn moment(world: &World) -> Moment {
     }
 }
 
-fn soon(world: &World) -> Duration {
+fn poll_pause(world: &World) -> Duration {
     spread(POLL, POLL_SPREAD, world.pass.random)
 }

@@ -1,11 +1,11 @@
-//! Status, conditions, events and counts of a connection group, from world and outcome.
+//! Status, conditions, events and error counts of a connection group, from the end of a pass.
 
 use api::tenants::{ConnectionGroupStatus, DriftPolicy, DriftedField, conditions, events, reasons};
 use aws::cloudfront::Group;
 use engine::{Ended, Note, Report, Truth};
 use kernel::{Class, Reason, find};
 
-use super::found::{Found, Seen, found, ours, unmet};
+use super::found::{FoundGroup, LiveGroup, false_reason, found, ours};
 use super::ineffective::Ineffective;
 use super::plan::{Decision, End, Ending, Release, decide, is_reported_deleted};
 use super::update::{drift, last_applied, retag, update};
@@ -29,18 +29,18 @@ pub(super) fn status(
 ) -> (ConnectionGroupStatus, Report) {
     let object = &world.object;
     let mut status = recorded(world);
-    let mut report = happened(world);
+    let mut report = step_events(world);
     match (ended, decide(world)) {
         (Ended::Previewed(_), _) => return (object.status.clone(), Report::default()),
         (Ended::Announcing(intents), _) => {
             if let Some(CreateIntent(at)) = intents.first() {
-                // With an id on record, it was deleted outside.
+                // Status has an id, so the group was deleted outside.
                 if object.status.id.is_some() {
                     report = deleted_outside(report, world);
-                    forget(&mut status);
+                    clear_group(&mut status);
                 }
                 status.create_requested_at = Some(at.clone());
-                let message = format!("connection group {} is to be made", world.facts.name);
+                let message = format!("connection group {} will be created", world.facts.name);
                 report = not_ready(report, Reason::new(reasons::CREATING, message));
             }
         }
@@ -61,15 +61,15 @@ pub(super) fn status(
     (status, report)
 }
 
-/// The status with what this pass has seen and sent.
+/// The status with what this pass has read and sent.
 fn recorded(world: &World) -> ConnectionGroupStatus {
     let (facts, object) = (&world.facts, &world.object);
     let mut status = object.status.clone();
     let Some(seen) = ours(world) else {
         return status;
     };
-    if !seen.on_record && !object.is_deleting() {
-        forget(&mut status); // what is on record is of another group
+    if !seen.is_recorded && !object.is_deleting() {
+        clear_group(&mut status); // the recorded fields are of another group
     }
     let group = seen.group;
     status.id = Some(group.id.clone());
@@ -103,49 +103,49 @@ fn recorded(world: &World) -> ConnectionGroupStatus {
     status
 }
 
-/// The group is gone, or it is another one.
-fn forget(status: &mut ConnectionGroupStatus) {
+/// Clears the fields of a group that is gone or replaced.
+fn clear_group(status: &mut ConnectionGroupStatus) {
     let before = std::mem::take(status);
     status.tenants = before.tenants;
     status.create_requested_at = before.create_requested_at;
 }
 
-/// What this pass did, as events.
-fn happened(world: &World) -> Report {
-    let (observed, called) = (&world.observed, called(world));
+/// The events about the steps of this pass.
+fn step_events(world: &World) -> Report {
+    let (observed, group_name) = (&world.observed, group_name(world));
     let mut notes = Vec::new();
-    let found = ours(world).filter(|seen| !seen.on_record && !world.object.is_deleting());
-    if let Some(group) = found.map(|seen| named(seen.group)) {
+    let found = ours(world).filter(|seen| !seen.is_recorded && !world.object.is_deleting());
+    if let Some(group) = found.map(|seen| live_name(seen.group)) {
         notes.push(if observed.created.is_some() {
-            Note::normal(events::CREATED, format!("{group} was made"))
+            Note::normal(events::CREATED, format!("{group} was created"))
         } else if observed.has_done("mark") {
-            let message = format!("{group} is this one: spec.adoption says so");
+            let message = format!("{group} was adopted, as spec.adoption allows");
             Note::normal(events::ADOPTED, message)
         } else {
-            let message = format!("{group} is this one: it carries our marker");
+            let message = format!("{group} was found again by its marker");
             Note::normal(events::ADOPTED, message)
         });
     }
     if let Some((update, drift)) = &observed.updated {
         if update.corrects {
             let drift = told(drift.as_deref().unwrap_or_default());
-            let message = format!("{called} was changed in AWS, which is undone: {drift}");
+            let message = format!("drift of {group_name} was corrected: {drift}");
             notes.push(Note::warning(events::DRIFT_CORRECTED, message));
         }
         if update.edits {
-            let message = format!("{called} was given what the spec says");
+            let message = format!("{group_name} was updated to the spec");
             notes.push(Note::normal(events::UPDATED, message));
         }
     }
     if observed.has_done("disable") {
-        let message = format!("{called} is switched off before it is deleted");
+        let message = format!("{group_name} is disabled before it is deleted");
         notes.push(Note::normal(reasons::DISABLING, message));
     }
     notes.into_iter().fold(Report::default(), Report::event)
 }
 
-/// The group as messages name it.
-fn called(world: &World) -> String {
+/// The name of the object's group in messages.
+fn group_name(world: &World) -> String {
     let name = &world.facts.name;
     match &world.object.status.id {
         Some(id) => format!("connection group {name} ({id})"),
@@ -153,7 +153,8 @@ fn called(world: &World) -> String {
     }
 }
 
-fn named(group: &Group) -> String {
+/// The name of a live group in messages.
+fn live_name(group: &Group) -> String {
     format!("connection group {} ({})", group.name, group.id)
 }
 
@@ -161,7 +162,7 @@ fn deleted_outside(report: Report, world: &World) -> Report {
     if is_reported_deleted(world) {
         return report;
     }
-    let message = format!("{} was deleted in AWS", called(world));
+    let message = format!("{} was deleted in AWS", group_name(world));
     report.event(Note::warning(events::EXTERNAL_DELETION, message))
 }
 
@@ -190,44 +191,46 @@ fn conditions_after(
         Ending::Settled => settled(report, world, status),
         Ending::NotOwned(whose) => {
             let message = not_owned(&found_group(world), whose);
-            says(report, Says::Both(reasons::NOT_OWNED), &message)
+            with_conditions(report, Says::Both(reasons::NOT_OWNED), &message)
         }
         Ending::LeftDeleted => {
             let message = format!(
-                "{} was deleted in AWS and is left so, because driftPolicy is {}; set it to enforce \
-                 to have it made anew",
-                called(world),
+                "{} was deleted in AWS and is not created again, because driftPolicy is {}; set it to \
+                 enforce to create it again",
+                group_name(world),
                 world.facts.policy.as_str()
             );
             let reason = Reason::new(reasons::EXTERNALLY_DELETED, message);
             not_ready(deleted_outside(report, world), reason)
         }
-        Ending::Failed { error, says: what } if world.object.is_deleting() => {
-            let message = format!("{} cannot be deleted yet: {error}", called(world));
-            says(deleting(report, world), *what, &message)
+        Ending::Failed { error, affected } if world.object.is_deleting() => {
+            let message = format!("{} cannot be deleted yet: {error}", group_name(world));
+            with_conditions(deleting(report, world), *affected, &message)
         }
-        Ending::Failed { error, says: what } => says(report, *what, &error.message),
+        Ending::Failed { error, affected } => with_conditions(report, *affected, &error.message),
         Ending::InUse => not_ready(report, in_use(world)),
         Ending::MayAppear => {
-            let message = "CloudFront was asked for it a moment ago and may still make it";
+            let message = "a create was sent a moment ago, and the group may still appear";
             not_ready(report, Reason::new(reasons::DELETING, message))
         }
-        Ending::Disabling(how) => not_ready(report, Reason::new(reasons::DISABLING, *how)),
+        Ending::Disabling(progress) => {
+            not_ready(report, Reason::new(reasons::DISABLING, *progress))
+        }
     }
 }
 
-/// Says that the delete was due, if it was.
+/// Reports that the group is being deleted, if it is disabled and Deployed.
 fn deleting(report: Report, world: &World) -> Report {
     let group = ours(world).map(|seen| seen.group);
-    let is_off = group.is_some_and(|group| !group.body.enabled && group.status == DEPLOYED);
-    if !is_off {
+    let is_disabled = group.is_some_and(|group| !group.body.enabled && group.status == DEPLOYED);
+    if !is_disabled {
         return report;
     }
-    let message = "it is switched off everywhere and is being deleted";
+    let message = "it is disabled everywhere and is being deleted";
     not_ready(report, Reason::new(reasons::DELETING, message))
 }
 
-/// Ready after a pass that ends so, and why.
+/// Whether Ready is True after a pass that ends so, and its reason.
 pub(super) fn ready(world: &World, end: &End) -> (bool, Reason) {
     let report = conditions_after(Report::default(), world, end, &recorded(world));
     if let Some((truth, reason)) = report.get(conditions::READY) {
@@ -238,27 +241,27 @@ pub(super) fn ready(world: &World, end: &End) -> (bool, Reason) {
             let reason = Reason::new(ready.reason.clone(), ready.message.clone());
             (ready.status == "True", reason)
         }
-        None => (false, Reason::new(reasons::CREATING, "it is to be made")),
+        None => (false, Reason::new(reasons::CREATING, "it will be created")),
     }
 }
 
-fn says(report: Report, says: Says, message: &str) -> Report {
-    match says {
+fn with_conditions(report: Report, affected: Says, message: &str) -> Report {
+    match affected {
         Says::Nothing => report,
         Says::Ready(reason) | Says::Dns(reason) => not_ready(report, Reason::new(reason, message)),
         Says::Both(reason) => {
             let report = not_ready(report, Reason::new(reason, message));
-            no(report, conditions::SYNCED, Reason::new(reason, message))
+            with_false(report, conditions::SYNCED, Reason::new(reason, message))
         }
     }
 }
 
 fn not_ready(report: Report, reason: Reason) -> Report {
-    no(report, conditions::READY, reason)
+    with_false(report, conditions::READY, reason)
 }
 
-/// A condition that does not hold is worth a Warning, unless it only takes time or has its own event.
-fn no(report: Report, kind: &'static str, reason: Reason) -> Report {
+/// Sets a condition to False. Adds a Warning, unless the reason only takes time or has its own event.
+fn with_false(report: Report, kind: &'static str, reason: Reason) -> Report {
     let is_quiet = [
         reasons::CREATING,
         reasons::DEPLOYING,
@@ -278,12 +281,12 @@ fn no(report: Report, kind: &'static str, reason: Reason) -> Report {
 
 /// Ready and Synced of a group that is ours.
 fn settled(report: Report, world: &World, status: &ConnectionGroupStatus) -> Report {
-    let Some(Seen { group, .. }) = ours(world) else {
+    let Some(LiveGroup { group, .. }) = ours(world) else {
         return report;
     };
     let observed = &world.observed;
     let report = if observed.has_done("tag") || observed.has_done("untag") {
-        let message = format!("{} was given the tags of the spec", called(world));
+        let message = format!("the tags of {} were updated to the spec", group_name(world));
         report.event(Note::normal(events::UPDATED, message))
     } else {
         report
@@ -304,18 +307,18 @@ fn settled(report: Report, world: &World, status: &ConnectionGroupStatus) -> Rep
 /// | no                    | none, suspend   | any      | any other      | True, InSync               |
 fn synced(report: Report, world: &World, group: &Group, drift: &[DriftedField]) -> Report {
     let ineffective = world.memory.ineffective.as_ref();
-    let lacking = ineffective.map(Ineffective::reason);
-    if let Some(reason) = lacking.or_else(|| drifted(drift, world.facts.policy)) {
-        return no(report, conditions::SYNCED, reason);
+    let not_effective = ineffective.map(Ineffective::reason);
+    if let Some(reason) = not_effective.or_else(|| drifted(drift, world.facts.policy)) {
+        return with_false(report, conditions::SYNCED, reason);
     }
     let is_pending = group.status != DEPLOYED && (has_written(world) || was_pending(world));
     let (code, message) = if is_pending {
         (
             reasons::UPDATE_PENDING,
-            "CloudFront took what the spec says and is deploying it",
+            "CloudFront accepted the spec and is deploying it",
         )
     } else {
-        (reasons::IN_SYNC, "CloudFront has what the spec says")
+        (reasons::IN_SYNC, "the group in CloudFront equals the spec")
     };
     report.condition(conditions::SYNCED, true, Reason::new(code, message))
 }
@@ -336,30 +339,30 @@ fn deployed(group: &Group) -> Reason {
             group.routing_endpoint
         )
     } else {
-        "deployed and disabled: no request comes through".to_owned()
+        "deployed and disabled: it serves no requests".to_owned()
     };
     Reason::new(reasons::DEPLOYED, message)
 }
 
-/// It is the first deployment until something else is sent.
+/// The reason while CloudFront deploys the group. It is the first deployment until an update is sent.
 fn deploying(group: &Group, world: &World) -> Reason {
     let was_creating =
-        unmet(&world.object.conditions, conditions::READY) == Some(reasons::CREATING);
+        false_reason(&world.object.conditions, conditions::READY) == Some(reasons::CREATING);
     let is_first =
         world.observed.created.is_some() || world.observed.updated.is_none() && was_creating;
     let (code, what) = if is_first {
-        (reasons::CREATING, "was made")
+        (reasons::CREATING, "was created")
     } else {
         (reasons::DEPLOYING, "was changed")
     };
-    let group = named(group);
+    let group = live_name(group);
     Reason::new(
         code,
         format!("{group} {what} and CloudFront is deploying it"),
     )
 }
 
-/// Why drift keeps it from being in sync.
+/// The reason of Synced=False because of drift; none if there is none or it is ignored.
 fn drifted(drift: &[DriftedField], policy: DriftPolicy) -> Option<Reason> {
     if drift.is_empty() {
         return None;
@@ -367,7 +370,8 @@ fn drifted(drift: &[DriftedField], policy: DriftPolicy) -> Option<Reason> {
     match policy {
         DriftPolicy::Enforce => {
             let drift = told(drift);
-            let message = format!("changed in AWS again: {drift}; undone at the next look");
+            let message =
+                format!("changed in AWS again: {drift}; it is corrected at the next check");
             Some(Reason::new(reasons::DRIFT_DETECTED, message))
         }
         DriftPolicy::Report => Some(drift_reason(drift, policy)),
@@ -375,69 +379,75 @@ fn drifted(drift: &[DriftedField], policy: DriftPolicy) -> Option<Reason> {
     }
 }
 
-/// The group that was found, as messages name it.
+/// The name of the group that was found, in messages.
 fn found_group(world: &World) -> String {
     match found(world) {
-        Found::Group(seen) => named(seen.group),
-        Found::Unread(_) | Found::Steady { .. } | Found::Stale | Found::Nothing => called(world),
+        FoundGroup::Group(seen) => live_name(seen.group),
+        FoundGroup::Unread(_)
+        | FoundGroup::Steady { .. }
+        | FoundGroup::Stale
+        | FoundGroup::Nothing => group_name(world),
     }
 }
 
-/// Why a group that was found is left alone.
+/// Why the operator does not change a group that it found.
 fn not_owned(group: &str, whose: &Whose) -> String {
     match whose {
         Whose::Other(owner) => format!(
-            "{group} belongs to {owner}; make this object anew with another spec.groupName, or \
-             delete the group there"
+            "{group} belongs to {owner}; create this object again with another spec.groupName, or \
+             delete the group in AWS"
         ),
         Whose::Ours | Whose::Unmarked => format!(
-            "{group} is there already and carries no marker of Pontoon; set spec.adoption.by to \
-             Name to take it over, or make this object anew with another spec.groupName"
+            "{group} exists already and has no marker of Pontoon; set spec.adoption.by to Name to \
+             adopt it, or create this object again with another spec.groupName"
         ),
     }
 }
 
-/// Why it cannot be deleted yet.
+/// Why the group cannot be deleted yet.
 fn in_use(world: &World) -> Reason {
     let users = world.facts.users.using.iter();
     let users: Vec<_> = users.map(ToString::to_string).collect();
     let message = format!(
-        "DistributionTenants use it: {}; it is deleted once they are gone or in another group",
+        "DistributionTenants use it: {}; it is deleted when they are gone or in another group",
         few(&users)
     );
     Reason::new(reasons::IN_USE, message)
 }
 
-/// What becomes of the group when the object goes.
+/// The event about the group when the object goes.
 fn released(world: &World, why: &Release) -> Note {
-    let (called, group) = (called(world), found_group(world));
+    let (group_name, found_group) = (group_name(world), found_group(world));
     let (event, message) = match why {
         Release::Retained => (
             events::RETAINED,
-            format!("{called} stays in CloudFront, as deletionPolicy is Retain"),
+            format!("{group_name} stays in CloudFront, as deletionPolicy is Retain"),
         ),
         Release::DefaultGroup => (
             events::RETAINED,
-            format!("{called} stays in CloudFront, as it is the account's default group"),
+            format!("{group_name} stays in CloudFront, as it is the account's default group"),
         ),
         Release::NeverRequested => {
-            let message = "nothing of it was ever asked of CloudFront";
+            let message = "the group was never created in CloudFront";
             (events::DELETED, message.to_owned())
         }
-        Release::Deleted => (events::DELETED, format!("{called} is gone from CloudFront")),
+        Release::Deleted => (
+            events::DELETED,
+            format!("{group_name} was deleted from CloudFront"),
+        ),
         Release::NotOwned(Whose::Other(owner)) => {
-            let message = format!("{group} belongs to {owner} and was left alone");
+            let message = format!("{found_group} stays in CloudFront, as it belongs to {owner}");
             return Note::warning(events::OWNERSHIP_LOST, message);
         }
         Release::NotOwned(Whose::Ours | Whose::Unmarked) => (
             events::RETAINED,
-            format!("{group} was never ours and was left alone"),
+            format!("{found_group} stays in CloudFront, as it was never ours"),
         ),
     };
     Note::normal(event, message)
 }
 
-/// The value of `error_type` that this pass counts.
+/// The `error_type` label that this pass counts.
 pub(super) fn counted(world: &World) -> Option<&'static str> {
     let Decision::End(end) = decide(world) else {
         return None;
@@ -449,13 +459,13 @@ pub(super) fn counted(world: &World) -> Option<&'static str> {
     } else {
         return None;
     };
-    // What our client refuses to send is no error of AWS.
+    // A request that our client refuses to send is no error of AWS.
     let is_sent = error.class != Class::Invalid || error.code.is_some();
     let counted = failure(fault(error), Way::Group).counted;
     counted.filter(|_| is_sent)
 }
 
-/// Whether others changed the group otherwise than status names.
+/// Whether there is drift that status does not have yet.
 pub(super) fn has_new_drift(world: &World) -> bool {
     if world.object.is_deleting() || world.observed.created.is_some() {
         return false;

@@ -1,4 +1,4 @@
-//! The tables of the kind, row by row.
+//! The tables of plan.rs, found.rs, memory.rs and status.rs, row by row.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -29,7 +29,7 @@ use super::{
 };
 use crate::tags::{Tags, at_creation};
 
-/// The second at which these passes run, by either clock.
+/// The time of these passes in seconds, by both clocks.
 const NOW: u64 = 1_000;
 const ID: &str = "cg_1";
 
@@ -53,11 +53,12 @@ fn disabled() -> Body {
     }
 }
 
-fn marks(object: &str) -> Tags {
+/// The marker of this object, as tags.
+fn marker_tags(object: &str) -> Tags {
     at_creation(&Tags::new(), &marker(object))
 }
 
-/// Our group, Deployed and as declared. Answers carry its tags.
+/// Our group, Deployed and as declared. Reads return its tags.
 fn group() -> Group {
     Group {
         id: ID.to_owned(),
@@ -69,7 +70,7 @@ fn group() -> Group {
         routing_endpoint: "d1.cloudfront.net".to_owned(),
         is_default: false,
         body: body(),
-        tags: Some(marks(NAME)),
+        tags: Some(marker_tags(NAME)),
     }
 }
 
@@ -82,12 +83,12 @@ fn in_progress(group: Group) -> Group {
     Group { status, ..group }
 }
 
-fn owned_by(tags: Tags) -> Group {
+fn with_group_tags(tags: Tags) -> Group {
     let tags = Some(tags);
     Group { tags, ..group() }
 }
 
-/// Announced by an earlier process, and nothing is known of it.
+/// An object whose create was announced by an earlier process. Nothing is remembered.
 fn world() -> World {
     let spec = serde_json::from_value(json!({})).unwrap();
     let resource = ConnectionGroup::new(NAME, spec);
@@ -131,8 +132,8 @@ fn world() -> World {
     }
 }
 
-/// Deployed, in sync and on record.
-fn well() -> World {
+/// An object whose group is Deployed, in sync and recorded.
+fn in_sync() -> World {
     let mut world = world();
     let shown = group();
     world.object.status = ConnectionGroupStatus {
@@ -185,7 +186,7 @@ fn with_policy(mut world: World, policy: DriftPolicy) -> World {
     world
 }
 
-/// The spec is edited: no IPv6.
+/// The spec is edited: it disables IPv6.
 fn edited(mut world: World) -> World {
     world.facts.declared.ipv6_enabled = false;
     world.object.metadata.generation = Some(2);
@@ -198,7 +199,7 @@ fn tagged(mut world: World, key: &str) -> World {
     world
 }
 
-/// A read by id has shown this.
+/// A read by id had this result.
 fn by_id(mut world: World, shown: Shown<Group>) -> World {
     world.observed.has_begun = true;
     world.observed.by_id = shown;
@@ -216,34 +217,35 @@ fn with_tags(mut world: World, tags: Shown<Tags>) -> World {
     world
 }
 
-fn shows(world: World, group: Group) -> World {
+/// A read by id has shown this group.
+fn showing(world: World, group: Group) -> World {
     by_id(world, Shown::Present(group))
 }
 
-/// The group of our name has these tags.
-fn named_with(world: World, tags: Tags) -> World {
-    let world = by_name(world, Shown::Present(owned_by(tags.clone())));
+/// A read by name has shown a group with these tags.
+fn showing_named(world: World, tags: Tags) -> World {
+    let world = by_name(world, Shown::Present(with_group_tags(tags.clone())));
     with_tags(world, Shown::Present(tags))
 }
 
-/// Neither its id nor its name is known to CloudFront.
-fn absent(world: World) -> World {
+/// Reads by id and by name have found no group.
+fn showing_none(world: World) -> World {
     by_name(by_id(world, Shown::Missing), Shown::Missing)
 }
 
-fn missed(mut world: World, second: u64) -> World {
-    world.memory.missed = Some(Duration::from_secs(second));
+fn missing_since(mut world: World, second: u64) -> World {
+    world.memory.missing_since = Some(Duration::from_secs(second));
     world
 }
 
-/// Our last write made the version that reads show, and had no effect.
+/// Our last write had no effect.
 fn ineffective(mut world: World, sent: &Body) -> World {
     let elapsed = world.elapsed;
     world.memory.ineffective = Ineffective::next(None, sent, &group().body, elapsed);
     world
 }
 
-fn remembering(mut world: World, change: fn(&mut Memory)) -> World {
+fn with_memory(mut world: World, change: fn(&mut Memory)) -> World {
     change(&mut world.memory);
     world
 }
@@ -268,11 +270,11 @@ fn stale() -> CallError {
     refused(Class::Stale, "PreconditionFailed")
 }
 
-fn lost() -> CallError {
+fn lost_answer() -> CallError {
     CallError::new(Class::Transient, "no answer").with_unknown_effect()
 }
 
-/// The read, the step or the end that comes next.
+/// The decision as text: the read, the step or the end.
 fn decided(world: &World) -> String {
     match decide(world) {
         Decision::Read(Read::List) => "list".to_owned(),
@@ -290,12 +292,12 @@ fn assert_decided(world: &World, expected: &str) {
     assert!(decided.starts_with(expected), "{decided}");
 }
 
-fn used(world: &mut World) {
+fn add_user(world: &mut World) {
     let tenant = ObjectKey::namespaced("web", "acme");
     world.facts.users.using.insert(tenant);
 }
 
-fn unannounced(world: &mut World) {
+fn clear_status(world: &mut World) {
     world.object.status = ConnectionGroupStatus::default();
 }
 
@@ -304,27 +306,31 @@ fn held_off(mut world: World) -> World {
     let memory = remembered(&world);
     world.observed = Observed::default();
     world.memory = Memory {
-        trouble: memory.trouble,
+        failures: memory.failures,
         ..Memory::default()
     };
     world
 }
 
 #[rstest]
-#[case::without_finalizer(well(), |world: &mut World| world.object.metadata.finalizers = None, "create")]
-#[case::never_announced(world(), unannounced, "create")]
-#[case::as_it_should_be(well(), |_: &mut World| {}, "list")]
-#[case::held_off(held_off(well()), |_: &mut World| {}, "Later")]
-#[case::edited_while_held_off(held_off(well()), |world: &mut World| world.object.metadata.generation = Some(2), "by id")]
-#[case::asked_for_while_held_off(held_off(well()), |world: &mut World| world.pass.is_urgent = true, "by id")]
-#[case::not_due(well(), |world: &mut World| world.memory.read_at = Some(Duration::from_secs(NOW + 10)), "Later")]
-#[case::retained(deleting(well()), |world: &mut World| { world.object.resource.spec.deletion_policy = DeletionPolicy::Retain; used(world); }, "Released(Retained)")]
-#[case::the_default_group(deleting(well()), |world: &mut World| { world.object.status.is_default = Some(true); used(world); }, "Released(DefaultGroup)")]
-#[case::tenants_are_not_read(deleting(well()), |world: &mut World| world.facts.users.unread = true, "Later")]
-#[case::in_use(deleting(well()), used, "InUse")]
-#[case::deleted_before_it_was_announced(deleting(world()), unannounced, "Released(NeverRequested)")]
-#[case::deleted(deleting(well()), |_: &mut World| {}, "by id")]
-#[case::deleted_while_held_off(held_off(deleting(well())), |_: &mut World| {}, "Later")]
+#[case::without_finalizer(in_sync(), |world: &mut World| world.object.metadata.finalizers = None, "create")]
+#[case::never_announced(world(), clear_status, "create")]
+#[case::as_it_should_be(in_sync(), |_: &mut World| {}, "list")]
+#[case::held_off(held_off(in_sync()), |_: &mut World| {}, "Later")]
+#[case::edited_while_held_off(held_off(in_sync()), |world: &mut World| world.object.metadata.generation = Some(2), "by id")]
+#[case::asked_for_while_held_off(held_off(in_sync()), |world: &mut World| world.pass.is_urgent = true, "by id")]
+#[case::not_due(in_sync(), |world: &mut World| world.memory.read_at = Some(Duration::from_secs(NOW + 10)), "Later")]
+#[case::retained(deleting(in_sync()), |world: &mut World| { world.object.resource.spec.deletion_policy = DeletionPolicy::Retain; add_user(world); }, "Released(Retained)")]
+#[case::the_default_group(deleting(in_sync()), |world: &mut World| { world.object.status.is_default = Some(true); add_user(world); }, "Released(DefaultGroup)")]
+#[case::tenants_are_not_read(deleting(in_sync()), |world: &mut World| world.facts.users.unread = true, "Later")]
+#[case::in_use(deleting(in_sync()), add_user, "InUse")]
+#[case::deleted_before_it_was_announced(
+    deleting(world()),
+    clear_status,
+    "Released(NeverRequested)"
+)]
+#[case::deleted(deleting(in_sync()), |_: &mut World| {}, "by id")]
+#[case::deleted_while_held_off(held_off(deleting(in_sync())), |_: &mut World| {}, "Later")]
 fn a_pass_begins_with(
     #[case] world: World,
     #[case] change: fn(&mut World),
@@ -335,7 +341,7 @@ fn a_pass_begins_with(
     assert_decided(&world, expected);
 }
 
-fn read_later(world: &mut World) {
+fn postpone_read(world: &mut World) {
     world.memory.read_at = Some(Duration::from_secs(NOW + 10));
 }
 
@@ -349,35 +355,35 @@ fn drift() -> Vec<DriftedField> {
 
 const LATER: FirstRead = FirstRead::Later(Duration::from_secs(10));
 
-const fn itself(priority: Priority) -> FirstRead {
+const fn group_read(priority: Priority) -> FirstRead {
     FirstRead::Group(priority)
 }
 
 #[rstest]
 #[case::as_it_should_be(|_: &mut World| {}, FirstRead::List)]
-#[case::not_due(read_later, LATER)]
-#[case::without_id(|world: &mut World| world.object.status.id = None, itself(Edit))]
-#[case::edited(|world: &mut World| { read_later(world); world.facts.declared.enabled = false; }, itself(Edit))]
-#[case::another_generation(|world: &mut World| world.object.metadata.generation = Some(2), itself(Edit))]
-#[case::asked_for(|world: &mut World| { read_later(world); world.pass.is_urgent = true; }, itself(Edit))]
-#[case::after_a_stale_write(|world: &mut World| world.observed.rereads = 1, itself(Edit))]
-#[case::in_doubt(|world: &mut World| { read_later(world); world.memory.doubted = true; }, itself(Edit))]
-#[case::in_progress(|world: &mut World| world.object.status.state = None, itself(Poll))]
-#[case::polled_a_moment_ago(|world: &mut World| { read_later(world); world.object.status.state = None; }, LATER)]
-#[case::not_ready(|world: &mut World| world.object.conditions.clear(), itself(Sweep))]
-#[case::not_in_sync(|world: &mut World| condition(world, conditions::SYNCED, false, reasons::ACCESS_DENIED), itself(Sweep))]
-#[case::drift_to_be_corrected(|world: &mut World| world.object.status.drift = drift(), itself(Sweep))]
+#[case::not_due(postpone_read, LATER)]
+#[case::without_id(|world: &mut World| world.object.status.id = None, group_read(Edit))]
+#[case::edited(|world: &mut World| { postpone_read(world); world.facts.declared.enabled = false; }, group_read(Edit))]
+#[case::another_generation(|world: &mut World| world.object.metadata.generation = Some(2), group_read(Edit))]
+#[case::asked_for(|world: &mut World| { postpone_read(world); world.pass.is_urgent = true; }, group_read(Edit))]
+#[case::after_a_stale_write(|world: &mut World| world.observed.rereads = 1, group_read(Edit))]
+#[case::in_doubt(|world: &mut World| { postpone_read(world); world.memory.is_uncertain = true; }, group_read(Edit))]
+#[case::in_progress(|world: &mut World| world.object.status.state = None, group_read(Poll))]
+#[case::polled_a_moment_ago(|world: &mut World| { postpone_read(world); world.object.status.state = None; }, LATER)]
+#[case::not_ready(|world: &mut World| world.object.conditions.clear(), group_read(Sweep))]
+#[case::not_in_sync(|world: &mut World| condition(world, conditions::SYNCED, false, reasons::ACCESS_DENIED), group_read(Sweep))]
+#[case::drift_to_be_corrected(|world: &mut World| world.object.status.drift = drift(), group_read(Sweep))]
 #[case::drift_that_is_left(|world: &mut World| { world.object.status.drift = drift(); world.facts.policy = DriftPolicy::Report; }, FirstRead::List)]
-#[case::tags_are_due(|world: &mut World| world.memory.tags_at = Some(Duration::ZERO), itself(Sweep))]
-#[case::deleted(|world: &mut World| world.object.metadata.deletion_timestamp = Some(time(NOW)), itself(Delete))]
+#[case::tags_are_due(|world: &mut World| world.memory.tags_at = Some(Duration::ZERO), group_read(Sweep))]
+#[case::deleted(|world: &mut World| world.object.metadata.deletion_timestamp = Some(time(NOW)), group_read(Delete))]
 fn the_first_read_is(#[case] change: fn(&mut World), #[case] expected: FirstRead) {
-    let mut world = well();
+    let mut world = in_sync();
     change(&mut world);
     assert_eq!(first_read(&world), expected);
 }
 
-/// A list that shows our group as `change` makes it.
-fn listed(mut world: World, change: fn(&mut GroupSummary)) -> World {
+/// A list has shown our group with this change.
+fn showing_listed(mut world: World, change: fn(&mut GroupSummary)) -> World {
     let shown = group();
     let mut summary = GroupSummary {
         id: shown.id,
@@ -400,75 +406,84 @@ fn listed(mut world: World, change: fn(&mut GroupSummary)) -> World {
     world
 }
 
-fn switched_off(group: &mut GroupSummary) {
+fn disable(group: &mut GroupSummary) {
     group.enabled = false;
 }
 
-fn drift_on_record(mut world: World) -> World {
+fn with_recorded_drift(mut world: World) -> World {
     world.object.status.drift = drift();
     with_policy(world, DriftPolicy::Report)
 }
 
-fn seen_since(memory: &mut Memory) {
+fn read_since(memory: &mut Memory) {
     memory.seen_at = Some(Duration::from_secs(NOW + 1));
 }
 
-fn replaced(memory: &mut Memory) {
-    memory.replaced = Some("E1".to_owned());
+fn replace_etag(memory: &mut Memory) {
+    memory.replaced_etag = Some("E1".to_owned());
 }
 
 #[rstest]
-#[case::as_in_the_list(listed(well(), |_: &mut GroupSummary| {}), "Steady")]
-#[case::another_version_in_the_list(listed(well(), |one: &mut GroupSummary| one.etag = "E2".to_owned()), "Unread(ById")]
-#[case::deployed_by_the_list(listed(well(), |one: &mut GroupSummary| one.status = "InProgress".to_owned()), "Unread(ById")]
-#[case::changed_in_the_list(listed(well(), switched_off), "Unread(ById")]
-#[case::drift_that_is_known(listed(drift_on_record(well()), switched_off), "Steady")]
-#[case::not_in_the_list(listed(well(), |one: &mut GroupSummary| one.id = "cg_2".to_owned()), "Unread(ById")]
+#[case::as_in_the_list(showing_listed(in_sync(), |_: &mut GroupSummary| {}), "Steady")]
+#[case::another_version_in_the_list(showing_listed(in_sync(), |one: &mut GroupSummary| one.etag = "E2".to_owned()), "Unread(ById")]
+#[case::deployed_by_the_list(showing_listed(in_sync(), |one: &mut GroupSummary| one.status = "InProgress".to_owned()), "Unread(ById")]
+#[case::changed_in_the_list(showing_listed(in_sync(), disable), "Unread(ById")]
+#[case::drift_that_is_known(showing_listed(with_recorded_drift(in_sync()), disable), "Steady")]
+#[case::not_in_the_list(showing_listed(in_sync(), |one: &mut GroupSummary| one.id = "cg_2".to_owned()), "Unread(ById")]
 #[case::a_list_older_than_the_last_read(
-    remembering(listed(well(), switched_off), seen_since),
+    with_memory(showing_listed(in_sync(), disable), read_since),
     "Steady"
 )]
-#[case::a_list_older_than_our_write(remembering(listed(well(), switched_off), replaced), "Steady")]
-#[case::by_its_id(shows(well(), group()), "Group")]
-#[case::older_than_our_write(remembering(shows(well(), group()), replaced), "Stale")]
-#[case::unknown_id(by_id(well(), Shown::Missing), "Unread(ByName")]
-#[case::unknown_id_and_name(absent(well()), "Nothing")]
+#[case::a_list_older_than_our_write(
+    with_memory(showing_listed(in_sync(), disable), replace_etag),
+    "Steady"
+)]
+#[case::by_its_id(showing(in_sync(), group()), "Group")]
+#[case::older_than_our_write(with_memory(showing(in_sync(), group()), replace_etag), "Stale")]
+#[case::unknown_id(by_id(in_sync(), Shown::Missing), "Unread(ByName")]
+#[case::unknown_id_and_name(showing_none(in_sync()), "Nothing")]
 #[case::without_id(world(), "Unread(ByName")]
 #[case::ours_by_name(by_name(world(), Shown::Present(group())), "Group")]
-#[case::unmarked_by_name(by_name(world(), Shown::Present(owned_by(Tags::new()))), "Unread(Tags")]
-#[case::unmarked_with_tags(named_with(world(), Tags::new()), "Group")]
+#[case::unmarked_by_name(
+    by_name(world(), Shown::Present(with_group_tags(Tags::new()))),
+    "Unread(Tags"
+)]
+#[case::unmarked_with_tags(showing_named(world(), Tags::new()), "Group")]
 #[case::another_name(by_name(world(), Shown::Present(Group { name: "x".to_owned(), ..group() })), "Nothing")]
-#[case::tags_are_left_out(shows(well(), Group { tags: None, ..group() }), "Group")]
-#[case::tags_are_left_out_in_doubt(remembering(shows(well(), Group { tags: None, ..group() }), |memory: &mut Memory| memory.doubted = true), "Unread(Tags")]
-#[case::tags_are_left_out_before_a_delete(deleting(shows(well(), Group { tags: None, ..group() })), "Unread(Tags")]
-#[case::another_marker(shows(well(), owned_by(marks("other"))), "Unread(Tags")]
+#[case::tags_are_left_out(showing(in_sync(), Group { tags: None, ..group() }), "Group")]
+#[case::tags_are_left_out_in_doubt(with_memory(showing(in_sync(), Group { tags: None, ..group() }), |memory: &mut Memory| memory.is_uncertain = true), "Unread(Tags")]
+#[case::tags_are_left_out_before_a_delete(deleting(showing(in_sync(), Group { tags: None, ..group() })), "Unread(Tags")]
+#[case::another_marker(
+    showing(in_sync(), with_group_tags(marker_tags("other"))),
+    "Unread(Tags"
+)]
 #[case::nothing_to_tag(
     with_tags(
-        by_name(world(), Shown::Present(owned_by(Tags::new()))),
+        by_name(world(), Shown::Present(with_group_tags(Tags::new()))),
         Shown::Missing
     ),
     "Stale"
 )]
-fn reads_show(#[case] world: World, #[case] expected: &str) {
+fn reads_find_a_group(#[case] world: World, #[case] expected: &str) {
     let found = format!("{:?}", found(&world));
     assert!(found.starts_with(expected), "{found}");
 }
 
-fn taken(mut world: World) -> World {
+fn with_name_taken(mut world: World) -> World {
     world.observed.name_taken = Some(name_taken());
     by_name(world, Shown::Missing)
 }
 
-fn taken_before(memory: &mut Memory) {
-    memory.taken = Some(Duration::from_secs(NOW - 60));
+fn note_taken_name(memory: &mut Memory) {
+    memory.name_taken_at = Some(Duration::from_secs(NOW - 60));
 }
 
-fn doubted(memory: &mut Memory) {
-    memory.doubted = true;
+fn set_uncertain(memory: &mut Memory) {
+    memory.is_uncertain = true;
 }
 
-fn just_requested(memory: &mut Memory) {
-    memory.requested = Some(Duration::from_secs(NOW - 60));
+fn note_create(memory: &mut Memory) {
+    memory.create_sent_at = Some(Duration::from_secs(NOW - 60));
 }
 
 fn reported_deleted(mut world: World) -> World {
@@ -481,63 +496,69 @@ fn reported_deleted(mut world: World) -> World {
     world
 }
 
-/// An update found nothing to change, and the read that follows shows this.
+/// An update did not find the group or its Anycast IP list. The read that follows shows which.
 fn update_not_found(mut world: World, is_gone: Option<bool>) -> World {
     world.observed.not_found = Some(not_found());
     world.observed.is_gone = is_gone;
-    shows(edited(world), group())
+    showing(edited(world), group())
 }
 
 #[rstest]
 #[case::just_announced(fresh(world()), "create")]
 #[case::just_announced_to_adopt(adopting(fresh(world())), "by name")]
-#[case::just_announced_in_doubt(remembering(fresh(world()), doubted), "by name")]
+#[case::just_announced_in_doubt(with_memory(fresh(world()), set_uncertain), "by name")]
 #[case::announced_by_another_process(world(), "by name")]
 #[case::nothing_of_that_name(by_name(world(), Shown::Missing), "create")]
-#[case::the_name_was_taken(remembering(by_name(world(), Shown::Missing), taken_before), "Stale")]
-#[case::taken_by_others(fresh(taken(world())), "Failed")]
-#[case::taken_again(remembering(taken(world()), taken_before), "Failed")]
-#[case::taken_perhaps_by_us(taken(world()), "Unconfirmed")]
-#[case::missing_for_the_first_time(absent(well()), "Missing")]
-#[case::missing_for_a_moment(missed(absent(well()), NOW - 29), "Missing")]
-#[case::missing_and_new(missed(remembering(absent(well()), just_requested), NOW - 30), "Missing")]
-#[case::missing_for_good(missed(absent(well()), NOW - 30), "create")]
-#[case::left_deleted(with_policy(missed(absent(well()), NOW - 30), DriftPolicy::Report), "LeftDeleted")]
+#[case::the_name_was_taken(
+    with_memory(by_name(world(), Shown::Missing), note_taken_name),
+    "Stale"
+)]
+#[case::taken_by_others(fresh(with_name_taken(world())), "Failed")]
+#[case::taken_again(with_memory(with_name_taken(world()), note_taken_name), "Failed")]
+#[case::taken_perhaps_by_us(with_name_taken(world()), "Unconfirmed")]
+#[case::missing_for_the_first_time(showing_none(in_sync()), "Missing")]
+#[case::missing_for_a_moment(missing_since(showing_none(in_sync()), NOW - 29), "Missing")]
+#[case::missing_and_new(missing_since(with_memory(showing_none(in_sync()), note_create), NOW - 30), "Missing")]
+#[case::missing_for_good(missing_since(showing_none(in_sync()), NOW - 30), "create")]
+#[case::left_deleted(with_policy(missing_since(showing_none(in_sync()), NOW - 30), DriftPolicy::Report), "LeftDeleted")]
 #[case::still_left_deleted(
-    with_policy(reported_deleted(absent(well())), DriftPolicy::Suspend),
+    with_policy(reported_deleted(showing_none(in_sync())), DriftPolicy::Suspend),
     "LeftDeleted"
 )]
-#[case::enforced_after_that(reported_deleted(absent(well())), "create")]
-#[case::unmarked(named_with(world(), Tags::new()), "NotOwned(Unmarked)")]
-#[case::of_another(named_with(world(), marks("other")), "NotOwned(Other")]
-#[case::unmarked_to_adopt(adopting(named_with(world(), Tags::new())), "mark")]
-#[case::of_another_to_adopt(adopting(named_with(world(), marks("other"))), "NotOwned(Other")]
+#[case::enforced_after_that(reported_deleted(showing_none(in_sync())), "create")]
+#[case::unmarked(showing_named(world(), Tags::new()), "NotOwned(Unmarked)")]
+#[case::of_another(showing_named(world(), marker_tags("other")), "NotOwned(Other")]
+#[case::unmarked_to_adopt(adopting(showing_named(world(), Tags::new())), "mark")]
+#[case::of_another_to_adopt(
+    adopting(showing_named(world(), marker_tags("other"))),
+    "NotOwned(Other"
+)]
 #[case::ours_by_name(by_name(world(), Shown::Present(group())), "Settled")]
-#[case::lost_its_marker(shows(well(), owned_by(Tags::new())), "Settled")]
+#[case::lost_its_marker(showing(in_sync(), with_group_tags(Tags::new())), "Settled")]
 #[case::taken_over_by_another(
     with_tags(
-        shows(well(), owned_by(marks("other"))),
-        Shown::Present(marks("other"))
+        showing(in_sync(), with_group_tags(marker_tags("other"))),
+        Shown::Present(marker_tags("other"))
     ),
     "NotOwned(Other"
 )]
-#[case::as_declared(shows(well(), group()), "Settled")]
-#[case::an_edit(shows(edited(well()), group()), "update")]
-#[case::drift_is_corrected(shows(well(), with_body(disabled())), "update")]
-#[case::drift_was_corrected_just_now(remembering(shows(well(), with_body(disabled())), |memory: &mut Memory| memory.corrected = Some(Duration::from_secs(NOW - 269))), "Settled")]
-#[case::drift_was_corrected_long_ago(remembering(shows(well(), with_body(disabled())), |memory: &mut Memory| memory.corrected = Some(Duration::from_secs(NOW - 270))), "update")]
+#[case::as_declared(showing(in_sync(), group()), "Settled")]
+#[case::an_edit(showing(edited(in_sync()), group()), "update")]
+#[case::drift_is_corrected(showing(in_sync(), with_body(disabled())), "update")]
+#[case::drift_was_corrected_just_now(with_memory(showing(in_sync(), with_body(disabled())), |memory: &mut Memory| memory.corrected_at = Some(Duration::from_secs(NOW - 269))), "Settled")]
+#[case::drift_was_corrected_long_ago(with_memory(showing(in_sync(), with_body(disabled())), |memory: &mut Memory| memory.corrected_at = Some(Duration::from_secs(NOW - 270))), "update")]
 #[case::drift_is_reported(
-    with_policy(shows(well(), with_body(disabled())), DriftPolicy::Report),
+    with_policy(showing(in_sync(), with_body(disabled())), DriftPolicy::Report),
     "Settled"
 )]
-#[case::without_effect(ineffective(shows(well(), group()), &disabled()), "Settled")]
-#[case::without_effect_and_edited(ineffective(shows(edited(well()), group()), &disabled()), "update")]
-#[case::a_tag_is_set(shows(tagged(well(), "team"), group()), "tag")]
-#[case::an_update_comes_before_tags(shows(tagged(edited(well()), "team"), group()), "update")]
-#[case::an_update_found_nothing(update_not_found(well(), None), "by id")]
-#[case::the_group_is_gone(update_not_found(well(), Some(true)), "Missing")]
-#[case::the_list_of_addresses_is_gone(update_not_found(well(), Some(false)), "Failed")]
-fn a_living_group(#[case] world: World, #[case] expected: &str) {
+#[case::without_effect(ineffective(showing(in_sync(), group()), &disabled()), "Settled")]
+#[case::without_effect_and_edited(ineffective(showing(edited(in_sync()), group()), &disabled()), "update")]
+#[case::a_tag_is_set(showing(tagged(in_sync(), "team"), group()), "tag")]
+#[case::an_update_comes_before_tags(showing(tagged(edited(in_sync()), "team"), group()), "update")]
+#[case::an_update_found_nothing(update_not_found(in_sync(), None), "by id")]
+#[case::the_group_is_gone(update_not_found(in_sync(), Some(true)), "Missing")]
+#[case::the_list_of_addresses_is_gone(update_not_found(in_sync(), Some(false)), "Failed")]
+fn a_group_is_maintained(#[case] world: World, #[case] expected: &str) {
     assert_decided(&world, expected);
 }
 
@@ -554,44 +575,47 @@ fn default_group() -> Group {
 }
 
 #[rstest]
-#[case::enabled(shows(well(), group()), "disable")]
+#[case::enabled(showing(in_sync(), group()), "disable")]
 #[case::disabled_in_this_pass(
-    done(shows(well(), in_progress(with_body(disabled()))), "disable"),
-    "Disabling(\"it is being"
+    done(showing(in_sync(), in_progress(with_body(disabled()))), "disable"),
+    "Disabling(\"CloudFront is disabling"
 )]
 #[case::disabled(
-    shows(well(), in_progress(with_body(disabled()))),
-    "Disabling(\"it is switched off, and"
+    showing(in_sync(), in_progress(with_body(disabled()))),
+    "Disabling(\"it is disabled, and"
 )]
-#[case::disabled_everywhere(shows(well(), with_body(disabled())), "delete")]
+#[case::disabled_everywhere(showing(in_sync(), with_body(disabled())), "delete")]
 #[case::deleted_in_this_pass(
-    done(shows(well(), with_body(disabled())), "delete"),
+    done(showing(in_sync(), with_body(disabled())), "delete"),
     "Released(Deleted)"
 )]
-#[case::a_disable_had_no_effect(ineffective(shows(well(), group()), &disabled()), "Disabling(\"CloudFront took")]
-#[case::gone(absent(well()), "Released(Deleted)")]
+#[case::a_disable_had_no_effect(ineffective(showing(in_sync(), group()), &disabled()), "Disabling(\"CloudFront accepted the disable")]
+#[case::gone(showing_none(in_sync()), "Released(Deleted)")]
 #[case::never_sent(fresh(by_name(world(), Shown::Missing)), "Released(Deleted)")]
 #[case::may_still_come(by_name(world(), Shown::Missing), "MayAppear")]
 #[case::sent_just_now(
-    remembering(by_name(world(), Shown::Missing), just_requested),
+    with_memory(by_name(world(), Shown::Missing), note_create),
     "MayAppear"
 )]
-#[case::missed_long_enough(missed(by_name(world(), Shown::Missing), NOW - 120), "Released(Deleted)")]
-#[case::older_than_our_write(remembering(shows(well(), group()), replaced), "Stale")]
+#[case::missed_long_enough(missing_since(by_name(world(), Shown::Missing), NOW - 120), "Released(Deleted)")]
+#[case::older_than_our_write(with_memory(showing(in_sync(), group()), replace_etag), "Stale")]
 #[case::ours_by_name(by_name(world(), Shown::Present(group())), "disable")]
-#[case::unmarked(named_with(world(), Tags::new()), "Released(NotOwned(Unmarked))")]
+#[case::unmarked(showing_named(world(), Tags::new()), "Released(NotOwned(Unmarked))")]
 #[case::not_adopted_any_more(
-    adopting(named_with(world(), Tags::new())),
+    adopting(showing_named(world(), Tags::new())),
     "Released(NotOwned(Unmarked))"
 )]
-#[case::of_another(named_with(world(), marks("other")), "Released(NotOwned(Other")]
-#[case::the_default_group(shows(well(), default_group()), "Released(DefaultGroup)")]
-#[case::gone_before_it_was_disabled(update_not_found(well(), None), "Stale")]
-fn a_deleted_group(#[case] world: World, #[case] expected: &str) {
+#[case::of_another(
+    showing_named(world(), marker_tags("other")),
+    "Released(NotOwned(Other"
+)]
+#[case::the_default_group(showing(in_sync(), default_group()), "Released(DefaultGroup)")]
+#[case::gone_before_it_was_disabled(update_not_found(in_sync(), None), "Stale")]
+fn a_group_is_removed(#[case] world: World, #[case] expected: &str) {
     assert_decided(&deleting(world), expected);
 }
 
-/// How the pass ends, once no call is left.
+/// How the pass ends, when no call is left.
 fn ended(world: &World) -> Ended<CreateIntent> {
     match next(world) {
         Ok(Next::Done { recheck }) => Ended::Done { recheck },
@@ -609,8 +633,8 @@ fn reported(world: &World) -> (ConnectionGroupStatus, Report) {
     status::status(world, &ended(world))
 }
 
-/// A condition that the pass sets: whether it holds, and why.
-fn said<'a>(report: &'a Report, kind: &str) -> Option<(bool, &'a str)> {
+/// A condition in the report: whether it holds, and its reason.
+fn condition_of<'a>(report: &'a Report, kind: &str) -> Option<(bool, &'a str)> {
     let (truth, reason) = report.get(kind)?;
     Some((truth == Truth::True, &*reason.code))
 }
@@ -656,39 +680,43 @@ const YES: bool = true;
 const NO: bool = false;
 
 #[rstest]
-#[case::deployed(shows(well(), group()), Some((YES, reasons::DEPLOYED)), Some((YES, reasons::IN_SYNC)))]
+#[case::deployed(showing(in_sync(), group()), Some((YES, reasons::DEPLOYED)), Some((YES, reasons::IN_SYNC)))]
 #[case::created(created(world()), Some((NO, reasons::CREATING)), Some((YES, reasons::UPDATE_PENDING)))]
-#[case::still_creating(shows(pending(creating(well())), in_progress(group())), Some((NO, reasons::CREATING)), Some((YES, reasons::UPDATE_PENDING)))]
-#[case::updated(updated(shows(well(), in_progress(group()))), Some((NO, reasons::DEPLOYING)), Some((YES, reasons::UPDATE_PENDING)))]
-#[case::deployed_by_others(shows(well(), in_progress(group())), Some((NO, reasons::DEPLOYING)), Some((YES, reasons::IN_SYNC)))]
-#[case::drift_is_reported(with_policy(shows(well(), with_body(disabled())), DriftPolicy::Report), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::DRIFT_DETECTED)))]
-#[case::drift_is_suspended(with_policy(shows(well(), with_body(disabled())), DriftPolicy::Suspend), Some((YES, reasons::DEPLOYED)), Some((YES, reasons::IN_SYNC)))]
-#[case::drift_again(remembering(shows(well(), with_body(disabled())), |memory: &mut Memory| memory.corrected = Some(Duration::from_secs(NOW))), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::DRIFT_DETECTED)))]
-#[case::without_effect(ineffective(shows(well(), group()), &disabled()), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::UPDATE_NOT_EFFECTIVE)))]
-#[case::as_in_the_list(listed(well(), |_: &mut GroupSummary| {}), None, None)]
-#[case::not_owned(named_with(world(), Tags::new()), Some((NO, reasons::NOT_OWNED)), Some((NO, reasons::NOT_OWNED)))]
-#[case::left_deleted(with_policy(missed(absent(well()), NOW - 30), DriftPolicy::Report), Some((NO, reasons::EXTERNALLY_DELETED)), None)]
-#[case::missing(absent(well()), None, None)]
-#[case::denied(failing(well(), denied()), Some((NO, reasons::ACCESS_DENIED)), Some((NO, reasons::ACCESS_DENIED)))]
-#[case::throttled(failing(well(), refused(Class::Throttled, "Throttling")), None, None)]
-#[case::failed_once(failing(well(), lost()), None, None)]
-#[case::not_disabled(failing(deleting(well()), refused(Class::Conflict, "ResourceNotDisabled")), Some((NO, reasons::DISABLING)), None)]
+#[case::still_creating(showing(pending(creating(in_sync())), in_progress(group())), Some((NO, reasons::CREATING)), Some((YES, reasons::UPDATE_PENDING)))]
+#[case::updated(updated(showing(in_sync(), in_progress(group()))), Some((NO, reasons::DEPLOYING)), Some((YES, reasons::UPDATE_PENDING)))]
+#[case::deployed_by_others(showing(in_sync(), in_progress(group())), Some((NO, reasons::DEPLOYING)), Some((YES, reasons::IN_SYNC)))]
+#[case::drift_is_reported(with_policy(showing(in_sync(), with_body(disabled())), DriftPolicy::Report), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::DRIFT_DETECTED)))]
+#[case::drift_is_suspended(with_policy(showing(in_sync(), with_body(disabled())), DriftPolicy::Suspend), Some((YES, reasons::DEPLOYED)), Some((YES, reasons::IN_SYNC)))]
+#[case::drift_again(with_memory(showing(in_sync(), with_body(disabled())), |memory: &mut Memory| memory.corrected_at = Some(Duration::from_secs(NOW))), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::DRIFT_DETECTED)))]
+#[case::without_effect(ineffective(showing(in_sync(), group()), &disabled()), Some((YES, reasons::DEPLOYED)), Some((NO, reasons::UPDATE_NOT_EFFECTIVE)))]
+#[case::as_in_the_list(showing_listed(in_sync(), |_: &mut GroupSummary| {}), None, None)]
+#[case::not_owned(showing_named(world(), Tags::new()), Some((NO, reasons::NOT_OWNED)), Some((NO, reasons::NOT_OWNED)))]
+#[case::left_deleted(with_policy(missing_since(showing_none(in_sync()), NOW - 30), DriftPolicy::Report), Some((NO, reasons::EXTERNALLY_DELETED)), None)]
+#[case::missing(showing_none(in_sync()), None, None)]
+#[case::denied(failing(in_sync(), denied()), Some((NO, reasons::ACCESS_DENIED)), Some((NO, reasons::ACCESS_DENIED)))]
+#[case::throttled(
+    failing(in_sync(), refused(Class::Throttled, "Throttling")),
+    None,
+    None
+)]
+#[case::failed_once(failing(in_sync(), lost_answer()), None, None)]
+#[case::not_disabled(failing(deleting(in_sync()), refused(Class::Conflict, "ResourceNotDisabled")), Some((NO, reasons::DISABLING)), None)]
 #[case::may_appear(deleting(by_name(world(), Shown::Missing)), Some((NO, reasons::DELETING)), None)]
-#[case::disabling(deleting(shows(well(), in_progress(with_body(disabled())))), Some((NO, reasons::DISABLING)), None)]
-#[case::a_delete_is_throttled(failing(deleting(shows(well(), with_body(disabled()))), refused(Class::Throttled, "Throttling")), Some((NO, reasons::DELETING)), None)]
-fn conditions_say(
+#[case::disabling(deleting(showing(in_sync(), in_progress(with_body(disabled())))), Some((NO, reasons::DISABLING)), None)]
+#[case::a_delete_is_throttled(failing(deleting(showing(in_sync(), with_body(disabled()))), refused(Class::Throttled, "Throttling")), Some((NO, reasons::DELETING)), None)]
+fn a_pass_sets_conditions(
     #[case] world: World,
     #[case] ready: Option<(bool, &str)>,
     #[case] synced: Option<(bool, &str)>,
 ) {
     let (_, report) = reported(&world);
-    assert_eq!(said(&report, conditions::READY), ready);
-    assert_eq!(said(&report, conditions::SYNCED), synced);
+    assert_eq!(condition_of(&report, conditions::READY), ready);
+    assert_eq!(condition_of(&report, conditions::SYNCED), synced);
 }
 
 #[test]
 fn tenants_that_use_it_are_named_up_to_five() {
-    let mut world = deleting(well());
+    let mut world = deleting(in_sync());
     let tenants = (0..7).map(|n| ObjectKey::namespaced("web", format!("t{n}")));
     world.facts.users.using = tenants.collect();
     let (_, report) = reported(&world);
@@ -698,7 +726,7 @@ fn tenants_that_use_it_are_named_up_to_five() {
 
 #[test]
 fn a_steady_group_is_read_again_when_the_next_list_is_due() {
-    let world = listed(well(), |_: &mut GroupSummary| {});
+    let world = showing_listed(in_sync(), |_: &mut GroupSummary| {});
     let recheck = Some(SWEEP + Duration::from_secs(5));
     assert_eq!(ended(&world), Ended::Done { recheck });
     let (status, report) = reported(&world);
@@ -722,20 +750,20 @@ fn perform(world: &mut World, outcome: Result<Option<Group>, CallError>) {
 #[test]
 fn an_announcement_names_the_intent() {
     let mut world = world();
-    unannounced(&mut world);
+    clear_status(&mut world);
     let intent = GroupCore.intent_for(&step(&world)).unwrap();
     assert_eq!(intent, CreateIntent(time(NOW)));
     let announcing = Ended::Announcing(vec![intent.clone()]);
     let (status, report) = status::status(&world, &announcing);
     assert_eq!(GroupCore.saved_intents(&status), [intent]);
     let creating = Some((NO, reasons::CREATING));
-    assert_eq!(said(&report, conditions::READY), creating);
+    assert_eq!(condition_of(&report, conditions::READY), creating);
 }
 
 #[test]
 fn a_group_that_others_deleted_is_announced_anew() {
-    let mut world = missed(absent(well()), NOW - 30);
-    world.memory.requested = Some(Duration::ZERO);
+    let mut world = missing_since(showing_none(in_sync()), NOW - 30);
+    world.memory.create_sent_at = Some(Duration::ZERO);
     let intent = GroupCore.intent_for(&step(&world)).unwrap();
     let announcing = Ended::Announcing(vec![intent]);
     let (status, report) = status::status(&world, &announcing);
@@ -747,7 +775,7 @@ fn a_group_that_others_deleted_is_announced_anew() {
     assert_eq!(status, expected);
     let events = format!("{report:?}");
     assert!(events.contains("ExternalDeletion"), "{events}");
-    assert_eq!(remember(&world, &announcing).requested, None);
+    assert_eq!(remember(&world, &announcing).create_sent_at, None);
 }
 
 #[test]
@@ -759,19 +787,19 @@ fn a_created_group_is_recorded_and_reported() {
     assert_eq!(status.last_applied.as_ref(), Some(&world.facts.declared));
     assert_eq!(status.observed_generation, Some(1));
     let events = format!("{report:?}");
-    assert!(events.contains("edge (cg_1) was made"), "{events}");
-    assert_eq!(remembered(&world).requested, Some(world.elapsed));
+    assert!(events.contains("edge (cg_1) was created"), "{events}");
+    assert_eq!(remembered(&world).create_sent_at, Some(world.elapsed));
 }
 
 #[rstest]
-#[case::lost(lost(), true)]
+#[case::lost(lost_answer(), true)]
 #[case::denied(denied(), false)]
 fn a_create_that_may_have_happened_is_remembered(#[case] error: CallError, #[case] may: bool) {
     let mut world = fresh(world());
     perform(&mut world, Err(error));
     let memory = remembered(&world);
-    assert_eq!(memory.requested.is_some(), may);
-    assert!(memory.doubted);
+    assert_eq!(memory.create_sent_at.is_some(), may);
+    assert!(memory.is_uncertain);
 }
 
 #[test]
@@ -779,28 +807,28 @@ fn a_taken_name_is_counted_if_it_is_not_ours() {
     let mut world = fresh(world());
     perform(&mut world, Err(name_taken()));
     assert_decided(&world, "by name");
-    let world = named_with(world, Tags::new());
+    let world = showing_named(world, Tags::new());
     assert_eq!(status::counted(&world), Some("name_conflict"));
     let world = by_name(world, Shown::Present(group()));
     assert_eq!(status::counted(&world), None);
 }
 
 #[test]
-fn what_our_client_refuses_is_not_counted() {
-    let counted = |error| status::counted(&failing(well(), error));
+fn a_request_that_our_client_refuses_is_not_counted() {
+    let counted = |error| status::counted(&failing(in_sync(), error));
     assert_eq!(counted(CallError::new(Class::Invalid, "no such key")), None);
     let invalid = refused(Class::Invalid, "InvalidArgument");
     assert_eq!(counted(invalid), Some("invalid_spec"));
-    assert_eq!(counted(lost()), Some("retryable"));
+    assert_eq!(counted(lost_answer()), Some("retryable"));
 }
 
 #[test]
 fn a_stale_write_is_repeated_three_times_after_a_read() {
-    let mut world = shows(edited(well()), group());
+    let mut world = showing(edited(in_sync()), group());
     for _ in 0..3 {
         perform(&mut world, Err(stale()));
         assert_decided(&world, "by id");
-        world = shows(world, group());
+        world = showing(world, group());
     }
     perform(&mut world, Err(stale()));
     assert_decided(&world, "Failed");
@@ -812,31 +840,31 @@ fn a_stale_write_is_repeated_three_times_after_a_read() {
 }
 
 #[test]
-fn what_time_cures_is_reported_the_third_time() {
-    let mut world = well();
-    let mut said_so = Vec::new();
+fn a_transient_error_is_reported_the_third_time() {
+    let mut world = in_sync();
+    let mut is_reported = Vec::new();
     for _ in 0..3 {
-        world = failing(world, lost());
-        said_so.push(said(&reported(&world).1, conditions::READY).is_some());
+        world = failing(world, lost_answer());
+        is_reported.push(condition_of(&reported(&world).1, conditions::READY).is_some());
         world.memory = remembered(&world);
     }
-    assert_eq!(said_so, [false, false, true]);
+    assert_eq!(is_reported, [false, false, true]);
 }
 
 #[test]
-fn other_calls_come_first() {
+fn a_pass_without_a_permit_waits_silently() {
     let after = Duration::from_secs(300);
     let error = CallError::new(Class::Throttled, "limited").retry_after(after);
-    let world = failing(well(), error);
+    let world = failing(in_sync(), error);
     let recheck = Some(after);
     assert_eq!(ended(&world), Ended::Done { recheck });
     assert_eq!(status::counted(&world), None);
-    assert_eq!(remembered(&world).trouble, Memory::default().trouble);
+    assert_eq!(remembered(&world).failures, Memory::default().failures);
 }
 
 #[test]
 fn drift_is_corrected_reported_and_counted_once() {
-    let mut world = shows(well(), with_body(disabled()));
+    let mut world = showing(in_sync(), with_body(disabled()));
     let after = Group {
         etag: "E2".to_owned(),
         ..in_progress(group())
@@ -854,14 +882,14 @@ fn drift_is_corrected_reported_and_counted_once() {
         "{events}"
     );
     assert!(status::has_new_drift(&world));
-    assert_eq!(remembered(&world).corrected, Some(world.elapsed));
-    let known = drift_on_record(shows(well(), with_body(disabled())));
-    assert!(!status::has_new_drift(&known));
+    assert_eq!(remembered(&world).corrected_at, Some(world.elapsed));
+    let reported = with_recorded_drift(showing(in_sync(), with_body(disabled())));
+    assert!(!status::has_new_drift(&reported));
 }
 
 #[test]
 fn tags_are_set_then_removed_then_recorded() {
-    let mut world = shows(tagged(well(), "new"), group());
+    let mut world = showing(tagged(in_sync(), "new"), group());
     let applied = world.object.status.last_applied.as_mut().unwrap();
     applied.tags.insert("old".to_owned(), "1".to_owned());
     let live = world.observed.by_id.clone();
@@ -880,25 +908,25 @@ fn tags_are_set_then_removed_then_recorded() {
 
 #[test]
 fn a_marked_group_is_ours() {
-    let mut world = adopting(named_with(world(), Tags::new()));
+    let mut world = adopting(showing_named(world(), Tags::new()));
     perform(&mut world, Ok(None));
     assert_decided(&world, "Settled");
     let (status, report) = reported(&world);
     assert_eq!(status.id.as_deref(), Some(ID));
     let events = format!("{report:?}");
-    assert!(events.contains("spec.adoption says so"), "{events}");
+    assert!(events.contains("spec.adoption allows"), "{events}");
 }
 
 #[test]
-fn a_delete_that_finds_nothing_is_done() {
-    let mut world = deleting(shows(well(), with_body(disabled())));
+fn a_delete_of_a_missing_group_is_done() {
+    let mut world = deleting(showing(in_sync(), with_body(disabled())));
     perform(&mut world, Err(not_found()));
     assert_eq!(ended(&world), Ended::Done { recheck: None });
 }
 
 #[test]
-fn the_number_of_tenants_is_recorded_at_once_and_then_every_ten_seconds() {
-    let mut world = well();
+fn the_number_of_tenants_is_recorded_every_ten_seconds() {
+    let mut world = in_sync();
     world.memory.read_at = Some(Duration::from_secs(NOW + 311));
     let mut recorded = Vec::new();
     for second in [0, 1, 9, 10, 11] {
@@ -922,40 +950,44 @@ fn the_number_of_tenants_is_recorded_at_once_and_then_every_ten_seconds() {
 #[test]
 fn an_update_that_a_later_read_does_not_show_had_no_effect() {
     let (mut memory, now) = (Memory::default(), Duration::ZERO);
-    let made = |etag: &str, body: Body| Group {
+    let group_with = |etag: &str, body: Body| Group {
         etag: etag.to_owned(),
         ..with_body(body)
     };
-    memory.updated("1", &disabled(), &made("2", disabled()), now);
-    assert!(memory.is_behind("1") && memory.ineffective.is_none());
-    memory.reviewed(&made("2", body()), now);
-    let known = memory.ineffective.clone();
-    assert!(known.is_some());
-    // Another read does not make it older or younger.
-    memory.reviewed(&made("2", body()), Duration::from_secs(9));
-    assert_eq!(memory.ineffective, known);
-    memory.reviewed(&made("2", disabled()), now);
+    memory.record_update("1", &disabled(), &group_with("2", disabled()), now);
+    assert!(memory.is_outdated("1") && memory.ineffective.is_none());
+    memory.record_read(&group_with("2", body()), now);
+    let first = memory.ineffective.clone();
+    assert!(first.is_some());
+    // Another read does not change its time.
+    memory.record_read(&group_with("2", body()), Duration::from_secs(9));
+    assert_eq!(memory.ineffective, first);
+    memory.record_read(&group_with("2", disabled()), now);
     assert_eq!(memory.ineffective, None);
-    // What others wrote since is no lack of effect.
-    memory.updated("2", &disabled(), &made("3", body()), now);
+    // A write of others ends it.
+    memory.record_update("2", &disabled(), &group_with("3", body()), now);
     assert!(memory.ineffective.is_some());
-    memory.reviewed(&made("4", body()), now);
+    memory.record_read(&group_with("4", body()), now);
     assert_eq!((memory.ineffective, memory.sent), (None, None));
 }
 
 #[test]
-fn a_group_of_ours_ends_all_doubt() {
-    let world = remembering(missed(shows(well(), group()), 900), doubted);
-    let world = remembering(world, taken_before);
+fn a_read_of_our_group_ends_uncertainty() {
+    let world = with_memory(
+        missing_since(showing(in_sync(), group()), 900),
+        set_uncertain,
+    );
+    let world = with_memory(world, note_taken_name);
     let memory = remembered(&world);
-    assert!(!memory.doubted && memory.missed.is_none() && memory.taken.is_none());
+    assert!(!memory.is_uncertain);
+    assert_eq!((memory.missing_since, memory.name_taken_at), (None, None));
     assert_eq!(memory.seen_at, Some(world.elapsed));
     assert_eq!(memory.read_at, Some(world.elapsed + SWEEP));
 }
 
 #[test]
 fn ready_waits_for_the_deployment() {
-    let world = shows(well(), in_progress(group()));
+    let world = showing(in_sync(), in_progress(group()));
     let Ended::Stopped(engine::Stop::Waiting { reason, after }) = ended(&world) else {
         panic!("{:?}", ended(&world));
     };
@@ -963,12 +995,12 @@ fn ready_waits_for_the_deployment() {
 }
 
 #[test]
-fn declared_is_what_is_sent() {
+fn a_create_sends_the_declared_fields_and_tags() {
     let Step::Create { tags, body, .. } = step(&fresh(tagged(world(), "team"))) else {
         panic!("no create");
     };
     assert_eq!(body, diff::body(&world().facts.declared));
-    let mut expected = marks(NAME);
+    let mut expected = marker_tags(NAME);
     expected.insert("team".to_owned(), "1".to_owned());
     assert_eq!(tags, expected);
 }

@@ -1,42 +1,42 @@
-//! What is sent to a group of ours: one update a pass, then its tags. Pure.
+//! What a pass sends to a group of ours: one update, then its tags. Pure.
 
 use std::time::Duration;
 
 use api::tenants::{DriftPolicy, DriftedField, GroupBody};
 
 use super::diff::{self, Update};
-use super::found::Seen;
+use super::found::LiveGroup;
 use super::plan::SPREAD;
 use super::{Step, World};
 use crate::tags::{Tags, changes};
 
-/// What CloudFront was last given; of a group that was found, what it has.
-pub(super) fn last_applied(world: &World, seen: &Seen<'_>) -> GroupBody {
+/// What we last sent to CloudFront; for a group that was found, its live state.
+pub(super) fn last_applied(world: &World, seen: &LiveGroup<'_>) -> GroupBody {
     let object = &world.object;
     let is_accepted = object.status.observed_generation == object.metadata.generation;
     match &object.status.last_applied {
-        Some(applied) if seen.on_record => applied.clone(),
-        None if seen.on_record && is_accepted => world.facts.declared.clone(),
+        Some(applied) if seen.is_recorded => applied.clone(),
+        None if seen.is_recorded && is_accepted => world.facts.declared.clone(),
         Some(_) | None => diff::record(&seen.group.body, Tags::new()),
     }
 }
 
-/// What differs, and what to send for it.
-fn differences(world: &World, seen: &Seen<'_>) -> diff::Plan {
+/// The differences, and the update that removes them.
+fn differences(world: &World, seen: &LiveGroup<'_>) -> diff::Plan {
     let last = diff::body(&last_applied(world, seen));
     let desired = diff::body(&world.facts.declared);
     diff::plan(&last, &seen.group.body, &desired, may_correct(world))
 }
 
-/// Drift is corrected once an interval, however often others cause it.
+/// Whether drift may be corrected: at most once per interval, however often others cause it.
 fn may_correct(world: &World) -> bool {
     let interval = world.facts.sweep.mul_f64(1.0 - SPREAD);
     let is_time = |at: Duration| world.elapsed.saturating_sub(at) >= interval;
-    world.facts.policy == DriftPolicy::Enforce && world.memory.corrected.is_none_or(is_time)
+    world.facts.policy == DriftPolicy::Enforce && world.memory.corrected_at.is_none_or(is_time)
 }
 
-/// What others changed, as this pass found it. None: an update without effect hides it.
-pub(super) fn drift(world: &World, seen: &Seen<'_>) -> Option<Vec<DriftedField>> {
+/// The drift that this pass found. None: it is unknown because an update had no effect.
+pub(super) fn drift(world: &World, seen: &LiveGroup<'_>) -> Option<Vec<DriftedField>> {
     match (&world.observed.updated, &world.memory.ineffective) {
         (Some((_, drift)), _) => drift.clone(),
         (None, Some(_)) => None,
@@ -48,23 +48,23 @@ pub(super) fn drift(world: &World, seen: &Seen<'_>) -> Option<Vec<DriftedField>>
 ///
 /// | earlier update without effect | the spec is edited | so                                    |
 /// |-------------------------------|--------------------|---------------------------------------|
-/// | no                            | any                | what [`differences`] say              |
-/// | yes                           | yes                | what they say, unless it waits        |
-/// | yes                           | no                 | the same again, once its wait is over |
-pub(super) fn update(world: &World, seen: &Seen<'_>) -> Option<Step> {
+/// | no                            | any                | that of [`differences`]               |
+/// | yes                           | yes                | that of [`differences`] after a pause |
+/// | yes                           | no                 | the same again after a pause          |
+pub(super) fn update(world: &World, seen: &LiveGroup<'_>) -> Option<Step> {
     if world.observed.updated.is_some() {
         return None;
     }
-    let known = world.memory.ineffective.as_ref();
+    let ineffective = world.memory.ineffective.as_ref();
     let diff::Plan { update, drift } = differences(world, seen);
     let is_edit = update.as_ref().is_some_and(|update| update.edits);
-    let (update, drift) = match known {
+    let (update, drift) = match ineffective {
         None => (update?, Some(drift)),
         Some(_) if is_edit => (update?, None),
-        Some(known) => (Update::again(known.sent()), None),
+        Some(ineffective) => (Update::again(ineffective.sent()), None),
     };
-    let waits = known.and_then(|known| known.holds_back(&update.body, world.elapsed));
-    waits.is_none().then(|| Step::Update {
+    let pause = ineffective.and_then(|one| one.remaining_pause(&update.body, world.elapsed));
+    pause.is_none().then(|| Step::Update {
         id: seen.group.id.clone(),
         etag: seen.group.etag.clone(),
         update,
@@ -72,8 +72,8 @@ pub(super) fn update(world: &World, seen: &Seen<'_>) -> Option<Step> {
     })
 }
 
-/// Sets and removes tags; those that neither spec nor record has stay.
-pub(super) fn retag(world: &World, seen: &Seen<'_>) -> Option<Step> {
+/// The step that sets or removes tags. Tags that neither spec nor record has stay.
+pub(super) fn retag(world: &World, seen: &LiveGroup<'_>) -> Option<Step> {
     let (facts, observed) = (&world.facts, &world.observed);
     let last = last_applied(world, seen).tags;
     let declared = &facts.declared.tags;

@@ -1,4 +1,4 @@
-//! Which DistributionTenants a group has, by the cache.
+//! Which DistributionTenants refer to a group, by the cache.
 
 use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
@@ -11,40 +11,44 @@ use serde::Deserialize;
 use super::{CreateIntent, World};
 use crate::ctx::{Caches, Ctx};
 
-/// Tenants by the groups they refer to and those they are in.
+/// The index of tenants by the groups that they refer to or are in.
 const BY_GROUP: &str = "tenants.connectionGroup";
-/// Groups by their id in CloudFront.
+/// The index of groups by their id in CloudFront.
 const BY_ID: &str = "tenants.connectionGroupId";
 
-/// While tenants come and go, their number is recorded this often.
-const COUNTED: Duration = Duration::from_secs(10);
+/// The number of tenants is recorded at most this often.
+const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Who has to do with a group.
+/// The tenants of a group.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Users {
-    /// Their specs refer to it, by its object or by its id.
+    /// Tenants whose spec refers to it, by its object or by its id.
     pub(super) referring: BTreeSet<ObjectKey>,
-    /// They refer to it, or CloudFront has them in it still.
+    /// Tenants that refer to it, or that are still in it in CloudFront.
     pub(super) using: BTreeSet<ObjectKey>,
-    /// There may be more: not all tenants have been read.
+    /// Not all tenants have been read, so there may be more.
     pub(super) unread: bool,
 }
 
-/// Teaches the caches what is asked of them here.
+/// Adds the indices of this file to the caches.
 pub(super) fn index(ctx: &Ctx) {
     let Caches {
         tenants, groups, ..
     } = &ctx.caches;
-    let values = |tenant: &Stored| links(tenant).iter().map(Link::value).collect();
+    let values = |tenant: &Stored| {
+        let references = references(tenant);
+        references.iter().map(GroupReference::index_value).collect()
+    };
     tenants.store().index(Index::by(BY_GROUP, values));
     let id = |group: &Stored| status(group).id.into_iter().collect();
     groups.store().index(Index::by(BY_ID, id));
 }
 
-/// Who has to do with the group of this object, and of this id.
+/// The tenants of the group with this object and this id.
 pub(super) fn users(ctx: &Ctx, object: &str, id: Option<&str>) -> Users {
-    let found = |link: Link| {
-        let tenants = ctx.caches.tenants.store().by(BY_GROUP, &link.value());
+    let found = |reference: GroupReference| {
+        let value = reference.index_value();
+        let tenants = ctx.caches.tenants.store().by(BY_GROUP, &value);
         tenants.into_iter().map(|tenant| tenant.key().clone())
     };
     let mut users = Users {
@@ -53,16 +57,20 @@ pub(super) fn users(ctx: &Ctx, object: &str, id: Option<&str>) -> Users {
     };
     users
         .referring
-        .extend(found(Link::Object(object.to_owned())));
+        .extend(found(GroupReference::Object(object.to_owned())));
     if let Some(id) = id {
-        users.referring.extend(found(Link::Id(id.to_owned())));
-        users.using.extend(found(Link::In(id.to_owned())));
+        users
+            .referring
+            .extend(found(GroupReference::Id(id.to_owned())));
+        users
+            .using
+            .extend(found(GroupReference::Member(id.to_owned())));
     }
     users.using.extend(users.referring.iter().cloned());
     users
 }
 
-/// Whether a ConnectionGroup says that the group of this id is the account's default one.
+/// Whether the group of this id is the account's default group, by the status of a ConnectionGroup.
 pub(crate) fn is_default(ctx: &Ctx, id: &str) -> bool {
     let groups = ctx.caches.groups.store().by(BY_ID, id);
     groups.iter().any(|group| status(group).is_default)
@@ -79,18 +87,18 @@ pub(super) fn count(world: &World) -> Option<i64> {
     i64::try_from(world.facts.users.referring.len()).ok()
 }
 
-/// How long a new number of tenants is not recorded yet, so that a thousand new tenants are not a
-/// thousand writes. None: it may be recorded now, or is recorded.
-pub(super) fn count_waits(world: &World) -> Option<Duration> {
+/// The pause before a new number of tenants is recorded. It avoids a thousand writes after a thousand new
+/// tenants. None: the number may be recorded now, or is recorded.
+pub(super) fn count_pause(world: &World) -> Option<Duration> {
     if world.object.status.tenants == count(world) {
         return None;
     }
-    let next = world.memory.counted?.saturating_add(COUNTED);
+    let next = world.memory.counted_at?.saturating_add(COUNT_INTERVAL);
     let left = next.saturating_sub(world.elapsed);
     (!left.is_zero()).then_some(left)
 }
 
-/// Whether the number is recorded by a pass that ended so: one that pauses may leave it for later.
+/// Whether a pass that ended so records the number of tenants. A pass that waits may leave it for later.
 pub(super) fn is_count_due(world: &World, ended: &Ended<CreateIntent>) -> bool {
     let pauses = match ended {
         Ended::Done { recheck } => recheck.is_some(),
@@ -99,10 +107,10 @@ pub(super) fn is_count_due(world: &World, ended: &Ended<CreateIntent>) -> bool {
         | Ended::Announcing(_)
         | Ended::Previewed(_) => false,
     };
-    !pauses || count_waits(world).is_none()
+    !pauses || count_pause(world).is_none()
 }
 
-/// A change of a DistributionTenant concerns the groups it came to and those it left.
+/// Maps a changed DistributionTenant to the groups that it has joined or left.
 pub(super) fn groups_of_tenant(
     caches: &Caches,
 ) -> impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static {
@@ -110,7 +118,7 @@ pub(super) fn groups_of_tenant(
     let before: Mutex<HashMap<ObjectKey, BTreeSet<ObjectKey>>> = Mutex::default();
     move |tenant| {
         let is_gone = tenants.store().get(tenant.key()).is_none();
-        let now = named(&links(tenant), &groups);
+        let now = referenced_groups(&references(tenant), &groups);
         let mut before = before.lock();
         let was = if is_gone {
             before.remove(tenant.key())
@@ -125,103 +133,106 @@ pub(super) fn groups_of_tenant(
     }
 }
 
-/// The groups that links lead to.
-fn named(links: &[Link], groups: &Cache) -> BTreeSet<ObjectKey> {
+/// The groups of these references.
+fn referenced_groups(references: &[GroupReference], groups: &Cache) -> BTreeSet<ObjectKey> {
     let mut keys = BTreeSet::new();
-    for link in links {
-        match link {
-            Link::Object(name) => {
+    for reference in references {
+        match reference {
+            GroupReference::Object(name) => {
                 keys.insert(ObjectKey::cluster(&**name));
             }
-            Link::Id(id) | Link::In(id) => {
-                let held = groups.store().by(BY_ID, id);
-                keys.extend(held.iter().map(|group| group.key().clone()));
+            GroupReference::Id(id) | GroupReference::Member(id) => {
+                let found = groups.store().by(BY_ID, id);
+                keys.extend(found.iter().map(|group| group.key().clone()));
             }
         }
     }
     keys
 }
 
-/// How a tenant leads to a group.
+/// How a tenant refers to a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Link {
+enum GroupReference {
     /// Its spec names the object.
     Object(String),
     /// Its spec names the id.
     Id(String),
-    /// CloudFront has it in there.
-    In(String),
+    /// The tenant is in this group in CloudFront.
+    Member(String),
 }
 
-impl Link {
-    /// As the index knows it.
-    fn value(&self) -> String {
+impl GroupReference {
+    /// The value in the index.
+    fn index_value(&self) -> String {
         match self {
             Self::Object(name) => format!("object {name}"),
             Self::Id(id) => format!("id {id}"),
-            Self::In(id) => format!("in {id}"),
+            Self::Member(id) => format!("in {id}"),
         }
     }
 }
 
-/// As much of a tenant as leads to groups.
+/// The fields of a tenant that refer to groups.
 #[derive(Deserialize)]
-struct Tenant {
-    spec: Spec,
+struct TenantFields {
+    spec: TenantSpecFields,
     #[serde(default)]
-    status: Status,
+    status: TenantStatusFields,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Spec {
+struct TenantSpecFields {
     connection_group_id: Option<String>,
-    connection_group_ref: Option<Name>,
+    connection_group_ref: Option<ObjectName>,
 }
 
 #[derive(Deserialize)]
-struct Name {
+struct ObjectName {
     name: String,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Status {
+struct TenantStatusFields {
     connection_group_id: Option<String>,
 }
 
-fn links(tenant: &Stored) -> Vec<Link> {
-    serde_json::from_str(tenant.json()).map_or_else(|_| Vec::new(), links_of)
+/// The groups that a tenant refers to; none if the tenant cannot be parsed.
+fn references(tenant: &Stored) -> Vec<GroupReference> {
+    serde_json::from_str(tenant.json()).map_or_else(|_| Vec::new(), references_of)
 }
 
-fn links_of(tenant: Tenant) -> Vec<Link> {
-    let Tenant { spec, status } = tenant;
-    let object = spec.connection_group_ref.map(|one| Link::Object(one.name));
+fn references_of(tenant: TenantFields) -> Vec<GroupReference> {
+    let TenantFields { spec, status } = tenant;
+    let object = spec
+        .connection_group_ref
+        .map(|one| GroupReference::Object(one.name));
     let id = spec.connection_group_id.filter(|id| !id.is_empty());
-    let inside = status.connection_group_id.map(Link::In);
+    let member = status.connection_group_id.map(GroupReference::Member);
     object
         .into_iter()
-        .chain(id.map(Link::Id))
-        .chain(inside)
+        .chain(id.map(GroupReference::Id))
+        .chain(member)
         .collect()
 }
 
-/// As much of a group as it is found by.
+/// The fields of a group that the index needs.
 #[derive(Deserialize)]
-struct Group {
+struct GroupFields {
     #[serde(default)]
-    status: GroupStatus,
+    status: GroupStatusFields,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct GroupStatus {
+struct GroupStatusFields {
     id: Option<String>,
     is_default: bool,
 }
 
-fn status(group: &Stored) -> GroupStatus {
-    let group = serde_json::from_str::<Group>(group.json());
+fn status(group: &Stored) -> GroupStatusFields {
+    let group = serde_json::from_str::<GroupFields>(group.json());
     group.map(|group| group.status).unwrap_or_default()
 }
 
@@ -237,13 +248,13 @@ mod tests {
     #[case::by_object(json!({"spec": {"connectionGroupRef": {"name": "edge"}}}), &["object edge"])]
     #[case::by_id(json!({"spec": {"connectionGroupId": "cg_1"}}), &["id cg_1"])]
     #[case::an_empty_id_is_none(json!({"spec": {"connectionGroupId": ""}}), &[])]
-    #[case::moved_on_paper(
+    #[case::moved_in_the_spec_only(
         json!({"spec": {"connectionGroupRef": {"name": "edge"}}, "status": {"connectionGroupId": "cg_0"}}),
         &["object edge", "in cg_0"]
     )]
-    fn a_tenant_leads_to(#[case] tenant: Value, #[case] values: &[&str]) {
-        let links = links_of(serde_json::from_value(tenant).unwrap());
-        let found: Vec<_> = links.iter().map(Link::value).collect();
+    fn a_tenant_refers_to_groups(#[case] tenant: Value, #[case] values: &[&str]) {
+        let references = references_of(serde_json::from_value(tenant).unwrap());
+        let found: Vec<_> = references.iter().map(GroupReference::index_value).collect();
         assert_eq!(found, values);
     }
 }

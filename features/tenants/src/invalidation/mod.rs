@@ -87,7 +87,7 @@ impl Invalidations {
         };
         let known = self.troubles.lock().get(pass.key()).cloned();
         let mut trouble = known.unwrap_or_default();
-        if pass.is_asked_for() {
+        if pass.is_urgent() {
             trouble.forgive(); // a person who asks is answered at once
         }
         if let Some(left) = trouble.holds_back(&at) {

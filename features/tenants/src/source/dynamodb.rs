@@ -2,7 +2,7 @@
 
 use api::tenants::DynamoDbSource;
 use aws::dynamodb::{Row as Found, Value};
-use aws::{Asker, Priority, Role};
+use aws::{Caller, Priority, Role};
 
 use super::given;
 use super::read::Unread;
@@ -24,7 +24,7 @@ pub(super) async fn rows(
         Some(region) => region,
         None => ctx.aws().await.region(),
     };
-    let table = account.dynamodb(&Asker::new(Priority::Poll, namespace), region);
+    let table = account.dynamodb(&Caller::new(Priority::Poll, namespace), region);
     let mut rows = Vec::new();
     let mut from = None;
     loop {

@@ -159,7 +159,7 @@ impl Reconcile for Sources {
         }
         let mut memory = self.polls.of(pass.key(), source);
         let left = memory.due.map(|due| due.saturating_sub(self.elapsed()));
-        let left = left.filter(|left| !left.is_zero() && !pass.is_asked_for());
+        let left = left.filter(|left| !left.is_zero() && !pass.is_urgent());
         if let Some(ended) = self.acquaint(source, pass, &memory, left).await {
             return ended;
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::tenants::{DistributionTenant, DnsProvider, reasons};
-use aws::Asker;
+use aws::Caller;
 use engine::Pass;
 use kernel::{Backoff, Reason};
 
@@ -37,7 +37,7 @@ pub(super) fn is_by_hand(object: &DistributionTenant) -> bool {
 pub(super) async fn require(
     object: &DistributionTenant,
     ground: &Ground,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -60,7 +60,7 @@ pub(super) async fn require(
 pub(super) async fn verify(
     object: &DistributionTenant,
     ground: &Ground,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -78,7 +78,7 @@ pub(super) async fn verify(
     let is_old = draft.told(Question::Dns).is_some() && draft.status.required_records == before;
     let due = ctx.memory.of(&ground.key).records_due;
     let left = due.map(|due| due.saturating_sub(now));
-    if let Some(left) = left.filter(|left| is_old && !left.is_zero() && !pass.is_asked_for()) {
+    if let Some(left) = left.filter(|left| is_old && !left.is_zero() && !pass.is_urgent()) {
         return Ok(Some(left));
     }
     let Some(id) = draft.status.id.clone() else {

@@ -7,7 +7,7 @@ use api::tenants::{
     AdoptBy, DistributionTenant, DistributionTenantStatus, DnsProvider, events, reasons,
 };
 use aws::cloudfront::Tenant;
-use aws::{Asker, Fault, Priority};
+use aws::{Caller, Fault, Priority};
 use engine::{Note, Pass, kill_point};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::{ObjectKey, Reason};
@@ -129,7 +129,7 @@ async fn prepare(
     object: &DistributionTenant,
     ground: &Ground,
     candidate: &Candidate<'_>,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &mut Pass,
@@ -159,7 +159,7 @@ pub(super) fn held_back(
     ctx.memory.note(key, |memory| {
         let troubles = [&mut memory.trouble, &mut memory.dns_trouble];
         let held = troubles.map(|trouble| {
-            if pass.is_asked_for() {
+            if pass.is_urgent() {
                 trouble.forgive();
             }
             trouble.holds_back(&at)
@@ -205,7 +205,7 @@ fn made_it(ground: &Ground, tenant: Tenant, asks_for_records: bool, draft: &mut 
 async fn records(
     object: &DistributionTenant,
     ground: &Ground,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &mut Pass,
@@ -243,7 +243,7 @@ async fn records(
 async fn wanted_by_adoption(
     object: &DistributionTenant,
     ground: &Ground,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,

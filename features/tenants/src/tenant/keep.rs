@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use api::tenants::{DistributionTenant, DriftPolicy, reasons};
-use aws::{Asker, Fault, Priority};
+use aws::{Caller, Fault, Priority};
 use engine::Pass;
 use kernel::spread;
 
@@ -44,7 +44,7 @@ pub(super) async fn keep(
     let planned = ctx.memory.note(key, |memory| memory.sends_records.take());
     // Asked for by the pass before, not by a person.
     let continues = planned.is_some() && planned == ground.generation;
-    if pass.is_asked_for() && !continues {
+    if pass.is_urgent() && !continues {
         ctx.memory.note(key, |memory| {
             memory.doubted = true; // also when its turn comes later
             memory.trouble.forgive();
@@ -248,7 +248,7 @@ async fn read(
 pub(super) struct Look<'a> {
     pub(super) object: &'a DistributionTenant,
     pub(super) ground: &'a Ground,
-    pub(super) asker: &'a Asker,
+    pub(super) asker: &'a Caller,
     /// Tags are compared, too.
     pub(super) whole: bool,
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use api::tenants::{DistributionTenant, RecordState, TenantBody, reasons};
-use aws::Asker;
+use aws::Caller;
 use engine::Pass;
 
 use super::draft::{Draft, Question};
@@ -46,7 +46,7 @@ pub(super) fn is_update_refused(ground: &Ground, ctx: &Ctx, draft: &Draft) -> bo
 pub(super) async fn records(
     object: &DistributionTenant,
     ground: &Ground,
-    asker: &Asker,
+    asker: &Caller,
     live: Option<&Live>,
     ctx: &Ctx,
     draft: &mut Draft,

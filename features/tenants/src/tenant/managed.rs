@@ -53,7 +53,7 @@ pub(super) async fn managed(
     let settled = certificate::is_settled(&ground.declared, ground.generation, &draft.status);
     let due = ctx.memory.of(&ground.key).certificate_due;
     let left = due.map_or(Duration::ZERO, |due| due.saturating_sub(now));
-    let is_due = left.is_zero() || moved || pass.is_asked_for() || is_unattached(live, draft);
+    let is_due = left.is_zero() || moved || pass.is_urgent() || is_unattached(live, draft);
     let recorded = last.request.as_ref();
     let is_sent = request.is_some() && recorded == request;
     // A new request may have gone out before, and nobody lived to record it.

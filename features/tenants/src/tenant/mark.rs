@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::tenants::{DistributionTenant, events, reasons};
 use aws::cloudfront::CloudFront;
-use aws::{Asker, Fault};
+use aws::{Caller, Fault};
 use engine::{Note, Pass, kill_point};
 use kernel::{Marker, Reason};
 
@@ -23,7 +23,7 @@ pub(super) async fn owned(
     object: &DistributionTenant,
     ground: &Ground,
     live: &mut Live,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -92,7 +92,7 @@ pub(super) async fn tags(
     object: &DistributionTenant,
     ground: &Ground,
     live: &Live,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,

@@ -7,7 +7,7 @@ mod step;
 use std::collections::BTreeSet;
 
 use api::tenants::{DeletionPolicy, DistributionTenant, DriftPolicy, reasons};
-use aws::{Asker, Fault};
+use aws::{Caller, Fault};
 use engine::Pass;
 use kernel::{Marker, ObjectKey};
 
@@ -37,7 +37,7 @@ type Told = Result<Vec<Step>, String>;
 struct Look<'a> {
     object: &'a DistributionTenant,
     ground: &'a Ground,
-    asker: &'a Asker,
+    asker: &'a Caller,
     ctx: &'a Ctx,
     pass: &'a Pass,
 }
@@ -299,7 +299,7 @@ fn tagging(changes: &tags::TagChanges, last: &Tags, live: Option<&Tags>) -> Vec<
 async fn leaving(
     object: &DistributionTenant,
     key: &ObjectKey,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &mut Pass,

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::tenants::{DeletionPolicy, DistributionTenant, DnsRecord, events, names, reasons};
 use aws::cloudfront::{CloudFront, Tenant};
-use aws::{Asker, Fault, Priority};
+use aws::{Caller, Fault, Priority};
 use engine::{Note, Pass, kill_point};
 use kernel::{Marker, ObjectKey, Reason};
 
@@ -74,7 +74,7 @@ enum Left {
 async fn tenant(
     object: &DistributionTenant,
     key: &ObjectKey,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -133,7 +133,7 @@ async fn not_taken(
     error: aws::Error,
     live: &Live,
     object: &DistributionTenant,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use api::tenants::{AdoptBy, DistributionTenant, reasons};
 use aws::cloudfront::{CloudFront, Holder, Tenant};
-use aws::{Asker, Fault};
+use aws::{Caller, Fault};
 use engine::Pass;
 use kernel::Reason;
 
@@ -25,7 +25,7 @@ pub(super) async fn not_made(
     object: &DistributionTenant,
     ground: &Ground,
     error: aws::Error,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -77,7 +77,7 @@ pub(super) fn is_unanswered(ground: &Ground, ctx: &Ctx, draft: &Draft) -> bool {
 pub(super) async fn unanswered(
     object: &DistributionTenant,
     ground: &Ground,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -110,7 +110,7 @@ async fn refused(
     object: &DistributionTenant,
     ground: &Ground,
     (error, whose): (aws::Error, Option<Whose>),
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -161,7 +161,7 @@ fn may_be_ours(
 pub(super) async fn missing(
     group: Option<&str>,
     error: &aws::Error,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
 ) -> Missing {
     let (Fault::EntityMissing, Some(id)) = (error.fault(), group) else {
@@ -183,7 +183,7 @@ async fn domain_taken(
     object: &DistributionTenant,
     ground: &Ground,
     error: &aws::Error,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -253,7 +253,7 @@ pub(super) async fn take_over(
     object: &DistributionTenant,
     ground: &Ground,
     found: Tenant,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,

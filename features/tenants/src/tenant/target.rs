@@ -1,7 +1,7 @@
 //! Where a tenant's records have to point.
 
 use api::tenants::{DistributionTenant, DistributionTenantStatus};
-use aws::Asker;
+use aws::Caller;
 use engine::Pass;
 
 use super::create::way;
@@ -16,7 +16,7 @@ use crate::failure::{Missing, Way};
 /// Where they have to; ends the pass if that cannot be told.
 pub(super) async fn target(
     ground: &Ground,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -33,7 +33,7 @@ pub(super) async fn target(
 pub(super) async fn found(
     ground: &Ground,
     status: &DistributionTenantStatus,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
 ) -> Result<Option<Target>, aws::Error> {
     if let Some(referred) = &ground.referred {
@@ -75,7 +75,7 @@ fn group_id<'a>(ground: &'a Ground, status: &'a DistributionTenantStatus) -> Opt
 /// The id of the account's default group, which the spec waits for.
 pub(super) async fn default_group(
     object: &DistributionTenant,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,

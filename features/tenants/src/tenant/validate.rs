@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::tenants::DistributionTenant;
-use aws::{Asker, Fault};
+use aws::{Caller, Fault};
 use engine::Pass;
 
 use super::draft::{Draft, Question};
@@ -27,7 +27,7 @@ pub(super) async fn validate(
     object: &DistributionTenant,
     ground: &Ground,
     candidate: &Candidate<'_>,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
     pass: &Pass,
@@ -142,7 +142,7 @@ impl From<Result<Arc<aws::cloudfront::Distribution>, aws::Error>> for Read {
     }
 }
 
-async fn read(ground: &Ground, longest: Duration, asker: &Asker, ctx: &Ctx) -> Read {
+async fn read(ground: &Ground, longest: Duration, asker: &Caller, ctx: &Ctx) -> Read {
     let id = &ground.declared.distribution_id;
     let own = ctx.own().await;
     let answer = ctx.outside.distribution(own, asker, id, longest).await;
@@ -171,7 +171,7 @@ async fn names(
     ground: &Ground,
     candidate: &Candidate<'_>,
     distribution: &Read,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
     draft: &mut Draft,
 ) -> Result<(), Stop> {

@@ -156,7 +156,7 @@ impl Remover for VaultRemover {
         deleted.map_err(|error| self.stop(leftover, &error))
     }
 
-    fn count_try(&self, leftover: &VaultLeftover, is_success: bool) {
+    fn count_attempt(&self, leftover: &VaultLeftover, is_success: bool) {
         let resource_type = leftover.path.resource_type();
         self.ctx.metrics.cleanup_tried(resource_type, is_success);
     }

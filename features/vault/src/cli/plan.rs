@@ -122,7 +122,7 @@ async fn attempted<K: Declared>(
     Box::pin(session.vault(parsed.terms().connection))
         .await
         .ok();
-    let mut pass = session.ctx.deck.look(cache, object).await;
+    let mut pass = session.ctx.deck.reading_pass(cache, object).await;
     Ok(Box::pin(sync::outlook(&parsed, &session.ctx, &mut pass)).await)
 }
 

@@ -58,7 +58,7 @@ fn all<'a>(session: &'a VaultSession, namespace: Option<&'a str>) -> StatusTable
         ],
         name_columns: 1,
         noun: "connection",
-        nothing: "There is no VaultConnection.".to_owned(),
+        empty_remark: "There is no VaultConnection.".to_owned(),
         rows: Box::new(rows),
         caches: session.caches(),
     }
@@ -122,7 +122,7 @@ fn one<'a>(
         columns: OBJECT_COLUMNS,
         name_columns: 2,
         noun: "object",
-        nothing: format!("There is no VaultConnection {name}."),
+        empty_remark: format!("There is no VaultConnection {name}."),
         rows: Box::new(rows),
         caches: session.caches(),
     })

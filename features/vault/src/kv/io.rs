@@ -1,4 +1,4 @@
-//! What the caches hold of a seed, and its calls to Vault. Nothing is decided here.
+//! Facts about a seed from the caches, and its calls to Vault. This file decides nothing.
 
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash, Hasher};
@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::vault::VaultConnection;
-use engine::{Caller, Ended, KindIo, Object};
+use engine::{CallContext, Ended, KindIo, Object};
 use kernel::{CallError, Class, ObjectKey};
 use vault_client::{Client, Error, Health};
 
@@ -50,14 +50,14 @@ impl Seeds {
             },
         };
         let refusal = guard.seed(&object.resource.spec.path).err();
-        let mut question = DefaultHasher::new();
-        health.version.hash(&mut question);
-        connection.metadata.generation.hash(&mut question);
-        object.metadata.generation.hash(&mut question);
+        let mut inputs = DefaultHasher::new();
+        health.version.hash(&mut inputs);
+        connection.metadata.generation.hash(&mut inputs);
+        object.metadata.generation.hash(&mut inputs);
         Connected {
             header: ctx.header(connection, KIND, &object.key),
             denial: refusal.map(|refusal| refusal.to_string()),
-            question: question.finish(),
+            write_inputs_hash: inputs.finish(),
         }
     }
 
@@ -76,7 +76,7 @@ impl Seeds {
             CallError::new(Class::Unreachable, message)
         })?;
         Box::pin(call(client)).await.map_err(|error| {
-            // The next pass then finds the connection down and waits for it, or finds it well.
+            // The connection is checked, so that the next pass sees whether it is down.
             if doubts_connection(&error) {
                 self.ctx.doubt(connection);
             }
@@ -84,7 +84,7 @@ impl Seeds {
         })
     }
 
-    /// Whether Vault cannot be used. Then the object is woken when its connection is up again.
+    /// Whether Vault cannot be used. If so, the object has a pass when its connection is up again.
     async fn is_away(&self, connection: &str, key: &ObjectKey) -> bool {
         let Some(client) = self.ctx.links.client(connection) else {
             return false;
@@ -98,14 +98,14 @@ impl Seeds {
     }
 }
 
-/// An error of Vault as the core sees it.
+/// An error of the Vault client as the error of a call.
 ///
 /// | error                       | class                                                          |
 /// |-----------------------------|----------------------------------------------------------------|
 /// | sealed, not initialised     | sealed                                                         |
 /// | no login, no credentials    | unreachable: it is about the connection, not about this call   |
-/// | the client was ended        | throttled: nothing was sent, and the next pass has another one |
-/// | any other                   | its own                                                        |
+/// | the client has ended        | throttled: nothing was sent, and the next pass has a new one   |
+/// | any other                   | the class of the error                                         |
 pub(super) fn call_error(error: &Error) -> CallError {
     let class = match error {
         Error::AuthFailed { .. } | Error::Credentials { .. } => Class::Unreachable,
@@ -150,7 +150,7 @@ impl KindIo for Seeds {
         }
     }
 
-    async fn read(&self, read: &Read, caller: &Caller<'_>) -> Result<Answer, CallError> {
+    async fn read(&self, read: &Read, context: &CallContext<'_>) -> Result<Answer, CallError> {
         match read {
             Read::Engine(at) => {
                 let mount = &*at.path.mount;
@@ -172,13 +172,13 @@ impl KindIo for Seeds {
                 })))
             }
             Read::Health(connection) => {
-                let is_away = self.is_away(connection, caller.key).await;
+                let is_away = self.is_away(connection, context.key).await;
                 Ok(Answer::Health { is_away })
             }
         }
     }
 
-    async fn apply(&self, step: &Step, _caller: &Caller<'_>) -> Result<u64, CallError> {
+    async fn apply(&self, step: &Step, _context: &CallContext<'_>) -> Result<u64, CallError> {
         match step {
             Step::Write {
                 at, cas, values, ..

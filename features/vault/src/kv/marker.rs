@@ -15,14 +15,13 @@ const LAST_UPDATED: &str = "last-updated";
 const AUTH_MOUNT: &str = "auth-mount";
 const CLUSTER: &str = "cluster";
 
-/// The keys that say whose seed it is. Since when it is managed is said only once: keys that are not
-/// named stay.
-pub(super) fn keys(header: &Header, first: bool, now: Timestamp) -> BTreeMap<String, String> {
+/// The keys of the marker. Only the first marker has `managed-at`: a patch keeps keys that it omits.
+pub(super) fn keys(header: &Header, is_first: bool, now: Timestamp) -> BTreeMap<String, String> {
     let time = now.strftime("%FT%TZ").to_string();
     let keys = [
         (MANAGED_BY, Some(SENTINEL)),
         (RESOURCE, Some(&*header.resource)),
-        (MANAGED_AT, first.then_some(&*time)),
+        (MANAGED_AT, is_first.then_some(&*time)),
         (LAST_UPDATED, Some(&*time)),
         (AUTH_MOUNT, header.auth_mount.as_deref()),
         (CLUSTER, header.cluster.as_deref()),
@@ -34,11 +33,11 @@ pub(super) fn keys(header: &Header, first: bool, now: Timestamp) -> BTreeMap<Str
 
 /// The marker in `custom`, if there is one. Only seeds are marked this way, so it has no kind.
 pub(crate) fn found(custom: &BTreeMap<String, String>) -> Option<Marker> {
-    let says = |key: &str| custom.get(key).cloned();
-    (says(MANAGED_BY).as_deref() == Some(SENTINEL)).then(|| Marker {
-        auth_mount: says(AUTH_MOUNT),
-        cluster: says(CLUSTER),
-        resource: says(RESOURCE),
+    let value = |key: &str| custom.get(key).cloned();
+    (value(MANAGED_BY).as_deref() == Some(SENTINEL)).then(|| Marker {
+        auth_mount: value(AUTH_MOUNT),
+        cluster: value(CLUSTER),
+        resource: value(RESOURCE),
         kind: Some(KIND.to_owned()),
     })
 }
@@ -71,14 +70,14 @@ mod tests {
     }
 
     #[test]
-    fn a_second_marker_leaves_since_when_it_is_managed() {
+    fn a_second_marker_keeps_managed_at() {
         let second = keys(&header(), false, at(60));
         assert!(!second.contains_key("managed-at"));
         assert_eq!(second["last-updated"], "1970-01-01T00:01:00Z");
     }
 
     #[test]
-    fn what_others_note_is_no_marker() {
+    fn keys_of_others_are_no_marker() {
         let others = [("managed-by".to_owned(), "terraform".to_owned())].into();
         assert_eq!(found(&others), None);
         assert_eq!(found(&BTreeMap::new()), None);

@@ -1,12 +1,12 @@
-//! VaultKVSecret: a first version at a path of Vault, written once and then left to its users.
+//! VaultKVSecret: writes the first version of a secret once. Later versions belong to its users.
 //!
 //! ```text
 //! gather ─▶ engine, metadata, values (read as needed) ─▶ write ─▶ mark ─▶ status
 //!                                                     └▶ delete, or hand over
 //! ```
-//! Nothing is written before status has announced it, so that a crash or a lost answer leaves neither a
-//! second version nor a seed that nobody owns. Values stay in memory: not even a hash of them is recorded,
-//! from which a short one could be guessed.
+//! Status announces a write first, so that a crash or a lost answer causes no second version and no seed
+//! without an owner. Values stay in memory. Not even their hash is recorded, because short values could be
+//! guessed from it.
 
 mod io;
 mod marker;
@@ -43,46 +43,46 @@ const KIND: &str = "VaultKVSecret";
 /// Decides about seeds.
 #[derive(Debug, Default)]
 pub(crate) struct SeedCore {
-    /// A planted mistake: a refused write counts as one whose answer was lost.
+    /// A planted defect: a refused write counts as a write whose answer was lost.
     #[cfg(test)]
     takes_refusals_for_lost_answers: bool,
 }
 
-/// The values of a seed, as Vault gets them. The core passes them on from the spec and never looks at
-/// them; they print as `***`. What Vault holds is compared where it is read.
+/// The values of a seed, as they are sent to Vault. The core never inspects them, and they print as `***`.
+/// The read itself compares them with the values in Vault.
 pub(crate) type SeedValues = Redacted<Map<String, Value>>;
 
-/// Where a seed is.
+/// The location of a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Location {
     pub(crate) connection: String,
     pub(crate) path: KvPath,
 }
 
-/// What the caches hold.
+/// Facts from the caches.
 pub(crate) struct Facts {
     pub(crate) connection: Result<Connected, Unavailable>,
-    /// What a record says that outlives the object; only of an object that is being deleted.
+    /// The leftover to record; only for an object that is being deleted.
     pub(crate) leftover: Option<VaultLeftover>,
     pub(crate) deletion_deadline: Deadline,
-    /// The longest pause between two tries of a deletion.
+    /// The longest pause between two attempts of a deletion.
     pub(crate) error_interval: Duration,
 }
 
-/// What a usable connection means to a seed.
+/// Facts about a usable connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Connected {
-    /// The marker as it is written today.
+    /// The marker that we write.
     pub(crate) header: Header,
-    /// Why the connection's tenancy does not let this namespace seed this path.
+    /// Why the tenancy of the connection does not allow this namespace to seed this path.
     pub(crate) denial: Option<String>,
-    /// Stands for all that Vault's answer to the write depends on.
-    pub(crate) question: u64,
+    /// A hash of the inputs that decide whether Vault finds the write invalid.
+    pub(crate) write_inputs_hash: u64,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Read {
-    /// What is mounted there.
+    /// The type of the mount.
     Engine(Location),
     Metadata(Location),
     /// Whether the newest version has these values.
@@ -90,14 +90,14 @@ pub(crate) enum Read {
         at: Location,
         expected: SeedValues,
     },
-    /// Whether Vault can be used at all: a call over this connection got no answer.
+    /// Whether Vault can be used at all, after a call over this connection had no answer.
     Health(String),
 }
 
 pub(crate) enum Answer {
     Engine(SecretEngine),
     Metadata(Option<KvMetadata>),
-    /// None: there are none to read.
+    /// None: there are no values to read.
     Values(Option<Compared>),
     Health {
         is_away: bool,
@@ -119,7 +119,7 @@ pub(crate) enum Step {
         kind: IntentKind,
         values: SeedValues,
     },
-    /// Puts our marker on what we wrote.
+    /// Adds our marker to the version that we wrote.
     Mark {
         at: Location,
         version: u64,
@@ -127,19 +127,19 @@ pub(crate) enum Step {
     },
     /// Deletes all versions and the metadata.
     Delete(Location),
-    /// Records what may be left in Vault. It is deleted later, without the object.
+    /// Records the leftover, which the cleanup deletes later.
     HandOver(VaultLeftover),
 }
 
-/// Saved before a write: a version at this path may be ours.
+/// The intent that is saved before a write: a version at this path may be ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SeedIntent {
     pub(crate) path: String,
-    /// `Create`: nothing was there; `Correct`: what was there had been deleted.
+    /// `Create`: there was no secret. `Correct`: its newest version had been deleted.
     pub(crate) kind: IntentKind,
 }
 
-/// The announcement in a status.
+/// The intent in a status.
 fn announcement(status: &VaultKVSecretStatus) -> Option<SeedIntent> {
     let intent = status.sync.intent.as_ref()?;
     Some(SeedIntent {
@@ -148,25 +148,25 @@ fn announcement(status: &VaultKVSecretStatus) -> Option<SeedIntent> {
     })
 }
 
-/// What stands at the path.
+/// What Vault has at the path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Live {
-    /// The mount keeps no versions: this is what it is.
+    /// The mount has no versions. The text describes its type.
     OtherEngine(String),
-    /// Nothing, and nothing ever was.
+    /// There is no secret.
     Absent,
-    /// Nobody can read it: its newest version was deleted or destroyed, or there is none (0).
+    /// It cannot be read: its newest version was deleted or destroyed, or there is none (0).
     Deleted { version: u64 },
     /// This version can be read.
     Current { version: u64 },
 }
 
-/// What is mounted.
+/// The type of a mount.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Engine {
     /// KV of version 2.
     Versioned,
-    /// Anything else, for people.
+    /// Any other type, as text for messages.
     Other(String),
 }
 
@@ -182,7 +182,7 @@ impl From<SecretEngine> for Engine {
     }
 }
 
-/// What metadata shows.
+/// The metadata of a seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SeedMetadata {
     pub(crate) live: Live,
@@ -206,12 +206,12 @@ impl SeedMetadata {
     }
 }
 
-/// Whether the values there are those of the spec.
+/// Whether the values in Vault equal those of the spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Values {
     Equal,
     Different,
-    /// Our token may not read them, or they are gone.
+    /// Our token has no permission to read them, or they are gone.
     Unreadable,
 }
 
@@ -225,9 +225,9 @@ pub(crate) struct Observed {
     pub(crate) written: Option<u64>,
     pub(crate) is_marked: bool,
     pub(crate) is_deleted: bool,
-    /// How the record of a leftover was made.
+    /// The result of recording the leftover.
     pub(crate) hand_over: Option<Result<(), CallError>>,
-    /// Vault has refused the write, perhaps because somebody else was first.
+    /// Vault refused the write, perhaps because another writer was first.
     pub(crate) refusal: Option<CallError>,
     /// Why a call failed.
     pub(crate) error: Option<CallError>,
@@ -238,9 +238,9 @@ pub(crate) struct Observed {
 /// What the process remembers.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Memory {
-    /// The question whose write Vault found invalid, and what it said.
+    /// The write that Vault found invalid, by the hash of its inputs, and the reason.
     pub(crate) invalid: Option<(u64, Reason)>,
-    /// An announced write that Vault has refused. The status that says so may not be stored yet.
+    /// An announced write that Vault refused. The status without this intent may not be stored yet.
     pub(crate) refused: Option<SeedIntent>,
 }
 
@@ -259,7 +259,7 @@ impl KindCore for SeedCore {
     type Read = Read;
     type Answer = Answer;
     type Step = Step;
-    /// The version that a step is about; 0 where it is about none.
+    /// The version of the step; 0 if it has none.
     type Outcome = u64;
     type Intent = SeedIntent;
 
@@ -310,7 +310,7 @@ impl KindCore for SeedCore {
                     let path = at.path.to_string();
                     world.memory.refused = is_refused.then_some(SeedIntent { path, kind });
                     if is_refused && plan::may_be_second(&error) {
-                        observed.found = None; // who was first is read now
+                        observed.found = None; // read again: another writer may have been first
                         observed.refusal = Some(error);
                     } else {
                         observed.error = Some(error);
@@ -347,7 +347,7 @@ impl KindCore for SeedCore {
         announcement(status).into_iter().collect()
     }
 
-    /// Back-off paces refusals; what Vault finds invalid is remembered by what it depends on.
+    /// The back-off limits refused calls. `Memory::invalid` holds off an invalid write.
     fn hold_off(&self, _error: &CallError, _count: u32) -> Option<Duration> {
         None
     }
@@ -361,7 +361,7 @@ impl KindCore for SeedCore {
     }
 }
 
-/// Values count as equal only if they are of the version that metadata has shown.
+/// Compares values. They are equal only if they belong to the version in the metadata.
 fn compared_values(compared: Option<Compared>, found: Option<&SeedMetadata>) -> Values {
     let Some(Compared { version, is_equal }) = compared else {
         return Values::Unreadable;

@@ -1,4 +1,4 @@
-//! Vault's KV engine at the path of one seed, as a model, and what others do there.
+//! A model of Vault's KV engine at the path of one seed for the simulator, with actions of others.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,32 +18,32 @@ use crate::owner::{self, Ownership, Recorded};
 use crate::settings::Deadline;
 use crate::sync::Unavailable;
 
-/// A policy, a connection or a tenancy that somebody breaks is repaired after this time.
+/// After this time, a broken policy, connection or tenancy is repaired.
 const REPAIR: Duration = Duration::from_secs(100);
 const DELETION_DEADLINE: Duration = Duration::from_secs(120);
 const ERROR_INTERVAL: Duration = Duration::from_secs(30);
 /// The smallest difference between two times.
 const SECOND: Duration = Duration::from_secs(1);
 
-/// If the model is `RELIABLE`, no answer is lost and no process ends: then the operator learns of every
-/// refusal, and must keep to it.
+/// If the model is `RELIABLE`, no answer is lost and no process ends. Then the operator sees every refusal
+/// and must respect it.
 #[derive(Debug, Clone)]
 struct KvModel<const RELIABLE: bool> {
     /// The version of the KV engine.
     engine: u32,
     secret: Option<Secret>,
     server: Server,
-    /// Whether our token may read and update, and not only create.
+    /// Whether our token may read and update, or only create.
     may_read: bool,
-    /// Until then our token may not write.
+    /// Our token may not write before this time.
     denied_until: Timestamp,
-    /// What keeps the seed from Vault, and until when.
-    hindrance: Option<(Hindrance, Timestamp)>,
-    /// All data that the spec has had. Equal values may be taken for ours.
+    /// Why the operator cannot use Vault, and until when.
+    obstacle: Option<(Obstacle, Timestamp)>,
+    /// All data that the spec has had. The operator may treat equal values as ours.
     desired: Vec<Map<String, Value>>,
-    /// Somebody has deleted what was there.
+    /// Others have deleted the secret or its newest version.
     is_lost: bool,
-    /// A record stands for what is left.
+    /// The operator has recorded the leftover.
     is_recorded: bool,
     now: Timestamp,
     broken_law: Option<String>,
@@ -57,7 +57,7 @@ enum Server {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Hindrance {
+enum Obstacle {
     Tenancy,
     ConnectionStarting,
     ConnectionDown,
@@ -142,7 +142,7 @@ fn of_another_owner() -> BTreeMap<String, String> {
     owned.into()
 }
 
-/// Whether Vault has found the write invalid. Until an edit, Vault is not asked again.
+/// Whether Vault has found the write invalid. The operator does not send it again before an edit.
 fn is_found_invalid(object: &Value) -> bool {
     let conditions = object["status"]["conditions"].as_array();
     let mut conditions = conditions.into_iter().flatten();
@@ -150,7 +150,7 @@ fn is_found_invalid(object: &Value) -> bool {
 }
 
 impl<const RELIABLE: bool> KvModel<RELIABLE> {
-    fn answers(&self) -> Result<(), CallError> {
+    fn check_server(&self) -> Result<(), CallError> {
         match self.server {
             Server::Up => Ok(()),
             Server::Sealed => Err(CallError::new(Class::Sealed, "Vault is sealed")),
@@ -218,9 +218,9 @@ impl<const RELIABLE: bool> KvModel<RELIABLE> {
         Err(CallError::new(class, "Vault refuses the write"))
     }
 
-    /// Neither a mark nor a delete has a precondition. So only what was there for a whole pass must have
-    /// been seen, and what has refused us.
-    fn judge(&mut self, step: &Step, done: &str) {
+    /// Checks the law that the operator changes nothing foreign. A mark and a delete have no precondition.
+    /// So the law covers only versions that existed for a whole pass or that refused us.
+    fn check_owner(&mut self, step: &Step, done: &str) {
         let secret = self.secret.as_ref();
         let Some((secret, version)) = secret.and_then(|secret| Some((secret, secret.newest()?)))
         else {
@@ -238,7 +238,7 @@ impl<const RELIABLE: bool> KvModel<RELIABLE> {
 }
 
 impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
-    /// The active node answers, so reads show every write.
+    /// Reads go to the active node, so they show every write.
     const READ_LAG: Duration = Duration::ZERO;
 
     fn can_happen(happening: Happening) -> bool {
@@ -278,7 +278,7 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
             server: Server::Up,
             may_read: true,
             denied_until: Timestamp::UNIX_EPOCH,
-            hindrance: None,
+            obstacle: None,
             desired: vec![spec_data(&object)],
             is_lost: false,
             is_recorded: false,
@@ -335,7 +335,7 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
             }
             4 => {
                 self.change_newest(|version| {
-                    version.has_refused_us = false; // it comes anew
+                    version.has_refused_us = false; // it counts as a new version
                     if version.state == State::Deleted {
                         version.state = State::Readable;
                     }
@@ -369,15 +369,15 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
             }
             10 => {
                 self.denied_until = self.now + REPAIR;
-                "takes away the right to write"
+                "removes the permission to write"
             }
             _ => {
-                let hindrance = match choice / 12 % 3 {
-                    0 => Hindrance::Tenancy,
-                    1 => Hindrance::ConnectionStarting,
-                    _ => Hindrance::ConnectionDown,
+                let obstacle = match choice / 12 % 3 {
+                    0 => Obstacle::Tenancy,
+                    1 => Obstacle::ConnectionStarting,
+                    _ => Obstacle::ConnectionDown,
                 };
-                self.hindrance = Some((hindrance, self.now + REPAIR));
+                self.obstacle = Some((obstacle, self.now + REPAIR));
                 "breaks the connection or its tenancy"
             }
         };
@@ -386,18 +386,18 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
 
     fn facts(&self, object: &Object<SeedCore>) -> Facts {
         let connected = Connected {
-            question: object.generation().unsigned_abs(),
+            write_inputs_hash: object.generation().unsigned_abs(),
             ..connected()
         };
         let others_first = None;
-        let connection = match self.hindrance {
+        let connection = match self.obstacle {
             None => Ok(connected),
-            Some((Hindrance::Tenancy, _)) => Ok(Connected {
+            Some((Obstacle::Tenancy, _)) => Ok(Connected {
                 denial: Some("the tenancy denies the path".to_owned()),
                 ..connected
             }),
-            Some((Hindrance::ConnectionStarting, _)) => Err(Unavailable::Starting),
-            Some((Hindrance::ConnectionDown, _)) => Err(Unavailable::Down { others_first }),
+            Some((Obstacle::ConnectionStarting, _)) => Err(Unavailable::Starting),
+            Some((Obstacle::ConnectionDown, _)) => Err(Unavailable::Down { others_first }),
         };
         let leftover = || VaultLeftover::of_seed(&object.resource, None);
         Facts {
@@ -410,7 +410,7 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
 
     fn passes(&mut self, now: Timestamp) {
         self.now = now;
-        self.hindrance = self.hindrance.filter(|(_, until)| now < *until);
+        self.obstacle = self.obstacle.filter(|(_, until)| now < *until);
     }
 
     fn read(&self, read: &Read) -> Result<Answer, CallError> {
@@ -419,7 +419,7 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
             let is_away = self.server != Server::Up;
             return Ok(Answer::Health { is_away });
         }
-        self.answers()?;
+        self.check_server()?;
         match read {
             Read::Engine(_) | Read::Health(_) => Ok(Answer::Engine(SecretEngine {
                 kind: "kv".to_owned(),
@@ -444,11 +444,11 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
             self.is_recorded = true;
             return Ok(0);
         }
-        self.answers()?;
+        self.check_server()?;
         match step {
             Step::Write { cas, values, .. } => self.write(*cas, values.expose().clone()),
             Step::Mark { version, keys, .. } => {
-                self.judge(step, "marked as ours");
+                self.check_owner(step, "marked as ours");
                 let missing = || CallError::new(Class::NotFound, "there is no such secret");
                 let secret = self.secret.as_mut().ok_or_else(missing)?;
                 secret.custom.extend(keys.clone());
@@ -456,7 +456,7 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
                 Ok(*version)
             }
             Step::Delete(_) | Step::HandOver(_) => {
-                self.judge(step, "deleted");
+                self.check_owner(step, "deleted");
                 self.secret = None;
                 Ok(0)
             }
@@ -471,7 +471,7 @@ impl<const RELIABLE: bool> Model<SeedCore> for KvModel<RELIABLE> {
         self.serves() && self.is_readable() && !is_found_invalid(object)
     }
 
-    /// A status that only announces the next write leaves Ready as it was.
+    /// A status that announces a write does not change Ready, so Ready may be outdated.
     fn allows_ready(&self, _object: &Value) -> bool {
         self.serves() && (self.is_readable() || self.is_lost)
     }

@@ -1,4 +1,4 @@
-//! Where a seed is: `<mount>/data/<path>`.
+//! The path of a seed: `<mount>/data/<path>`.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ pub(crate) struct KvPath {
 }
 
 impl KvPath {
-    /// The path that a spec names.
+    /// Parses the path in a spec.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         Self::below("data/", text)
     }
 
-    /// The path whose `<mount>/metadata/<path>` this is.
+    /// Parses a path of the form `<mount>/metadata/<path>`.
     pub(crate) fn of_metadata(text: &str) -> Option<Self> {
         Self::below("metadata/", text)
     }
 
     fn below(part: &str, text: &str) -> Option<Self> {
-        let (mount, rest) = text.split_once('/')?;
-        let path = rest.strip_prefix(part)?;
+        let (mount, below) = text.split_once('/')?;
+        let path = below.strip_prefix(part)?;
         (!mount.is_empty() && !path.is_empty()).then(|| Self {
             mount: mount.to_owned(),
             path: path.to_owned(),
@@ -30,7 +30,7 @@ impl KvPath {
     }
 }
 
-/// As a spec names it.
+/// The form in a spec.
 impl fmt::Display for KvPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/data/{}", self.mount, self.path)

@@ -1,4 +1,4 @@
-//! What to do about a seed, decided from the world alone.
+//! Decides the next read or step of a pass over a seed. Pure.
 
 use std::fmt;
 use std::time::Duration;
@@ -17,11 +17,11 @@ use crate::owner::{self, Ownership, Recorded};
 use crate::settings::Deadline;
 use crate::sync::{STARTING, THROTTLED, connection_not_ready};
 
-/// A sealed Vault, and a connection whose own pass has been asked for, are tried again after this time.
+/// The pause before the next pass while Vault is sealed or its connection is checked.
 const OUTAGE_PAUSE: Duration = Duration::from_secs(10);
 
-/// The plan of an object. While it is being deleted, nothing is desired, and what stops the plan is waited
-/// for.
+/// The plan of an object. While it is being deleted, nothing is desired, and the pass waits instead of
+/// stopping.
 pub(super) fn next(world: &World) -> Result<Next<Read, Step>, Stop> {
     match plan(world) {
         Err(stop) if world.object.is_deleting() => wait_to_delete(world, stop),
@@ -33,20 +33,20 @@ pub(super) fn next(world: &World) -> Result<Next<Read, Step>, Stop> {
 ///
 /// | state                                              | next                                     |
 /// |----------------------------------------------------|------------------------------------------|
-/// | deleted, and Vault is [`spared`]                   | done                                     |
+/// | deleted, without calls: [`skipped_deletion`]       | done                                     |
 /// | the path names no mount                            | blocked: ValidationFailed                |
 /// | the connection cannot be used                      | wait, or blocked: ConnectionNotReady     |
 /// | not deleted, and the tenancy denies it             | blocked: TenancyDenied                   |
 /// | not deleted, and Vault found the same write invalid | blocked: ValidationFailed, without a call |
 /// | a call failed                                      | [`after_failure`]                        |
-/// | something was not read yet                         | read it, by [`situation`]                |
+/// | a read is missing                                  | that read, by [`situation`]              |
 /// | marked, or deleted in Vault                        | done                                     |
 /// | written                                            | mark                                     |
-/// | the write was refused, and nobody else wrote       | stop: the refusal                        |
+/// | refused, and no other writer was first             | stop: the refusal                        |
 /// | any other                                          | by [`Situation::decision`]               |
 fn plan(world: &World) -> Result<Next<Read, Step>, Stop> {
     let (object, observed) = (&world.object, &world.observed);
-    if spared(world).is_some() {
+    if skipped_deletion(world).is_some() {
         return Ok(Next::done());
     }
     let at = location(world)?;
@@ -78,7 +78,7 @@ fn plan(world: &World) -> Result<Next<Read, Step>, Stop> {
     {
         return Err(stop(refusal));
     }
-    // A dry run reports whatever was decided.
+    // A dry run does not stop, so that it reports every decision.
     let stops = !is_dry_run(object);
     Ok(match decision {
         Decision::Write { cas, kind } => Next::step(Step::Write {
@@ -108,9 +108,9 @@ fn plan(world: &World) -> Result<Next<Read, Step>, Stop> {
     })
 }
 
-/// Why a deletion leaves Vault alone without a call.
+/// Why a deletion makes no call to Vault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Spared {
+pub(super) enum SkippedDeletion {
     DryRun,
     Retained,
     NeverWritten,
@@ -123,18 +123,18 @@ pub(super) enum Spared {
 /// | yes     | no      | Retain         |                     | retained      |
 /// | yes     | no      | Delete         | no                  | never written |
 /// | yes     | no      | Delete         | yes                 | –             |
-pub(super) fn spared(world: &World) -> Option<Spared> {
+pub(super) fn skipped_deletion(world: &World) -> Option<SkippedDeletion> {
     let (object, status) = (&world.object, &world.object.status);
     let is_retained = object.resource.spec.deletion_policy == DeletionPolicy::Retain;
     let may_be_written = status.seeded == Some(true) || status.sync.intent.is_some();
-    let spared = if is_dry_run(object) {
-        Some(Spared::DryRun)
+    let skipped = if is_dry_run(object) {
+        Some(SkippedDeletion::DryRun)
     } else if is_retained {
-        Some(Spared::Retained)
+        Some(SkippedDeletion::Retained)
     } else {
-        (!may_be_written).then_some(Spared::NeverWritten)
+        (!may_be_written).then_some(SkippedDeletion::NeverWritten)
     };
-    spared.filter(|_| object.is_deleting())
+    skipped.filter(|_| object.is_deleting())
 }
 
 fn location(world: &World) -> Result<Location, Stop> {
@@ -166,23 +166,23 @@ fn permitted(world: &World, connected: &Connected, at: &Location) -> Result<(), 
     let object = &world.object;
     if let Some(denial) = &connected.denial {
         let message = if object.status.seeded == Some(true) {
-            format!("{denial}; {} stays in Vault as it is", at.path)
+            format!("{denial}; {} stays unchanged in Vault", at.path)
         } else {
             denial.clone()
         };
         return Err(Stop::blocked(Reason::new(reasons::TENANCY_DENIED, message)));
     }
     let has_begun = world.observed != Observed::default();
-    let is_asked_for = object.annotation(names::RECONCILE_NOW).is_some();
+    let is_reconcile_now = object.annotation(names::RECONCILE_NOW).is_some();
     let invalid = world.memory.invalid.as_ref();
-    match invalid.filter(|(question, _)| *question == connected.question) {
-        Some((_, reason)) if !has_begun && !is_asked_for => Err(Stop::blocked(reason.clone())),
+    match invalid.filter(|(hash, _)| *hash == connected.write_inputs_hash) {
+        Some((_, reason)) if !has_begun && !is_reconcile_now => Err(Stop::blocked(reason.clone())),
         Some(_) | None => Ok(()),
     }
 }
 
-/// A call without an answer, or with that of a failing server, may be the first sign of an outage. Vault's
-/// health shows which, so that an outage is reported in one wording.
+/// The decision after a failed call. A lost answer or a server error may be the first sign of an outage, so
+/// Vault's health is read. Then all objects report an outage in the same words.
 ///
 /// | error                         | Vault is away | next                        |
 /// |-------------------------------|---------------|-----------------------------|
@@ -246,7 +246,7 @@ fn invalid(message: String) -> Stop {
     Stop::blocked(Reason::new(reasons::VALIDATION_FAILED, message))
 }
 
-/// Whether nothing is reported: it passes by itself.
+/// Whether the stop is not reported, because it passes by itself.
 pub(super) fn is_silent(stop: &Stop) -> bool {
     let code = &*stop.reason().code;
     match stop {
@@ -256,8 +256,8 @@ pub(super) fn is_silent(stop: &Stop) -> bool {
     }
 }
 
-/// Whether a write may have been refused because somebody else was first. Vault answers a token that may
-/// create but not update with a denial then.
+/// Whether Vault may have refused a write because another writer was first. Vault then denies the write to a
+/// token that may create but not update.
 pub(super) fn may_be_second(error: &CallError) -> bool {
     matches!(
         error.class,
@@ -265,7 +265,7 @@ pub(super) fn may_be_second(error: &CallError) -> bool {
     )
 }
 
-/// How long ago the deletion was asked for.
+/// The time since the start of the deletion.
 pub(super) fn deleting_for(world: &World) -> Duration {
     let since = world.object.metadata.deletion_timestamp.as_ref();
     let since = since.map_or(world.now, |time| time.0);
@@ -279,7 +279,7 @@ pub(super) fn deleting_for(world: &World) -> Duration {
 /// | none                       | over     | make it                                          |
 /// | none                       | ahead    | wait; until the deadline at the latest           |
 ///
-/// Who may not write any more only ends.
+/// A deposed operator only ends the pass.
 fn wait_to_delete(world: &World, stop: Stop) -> Result<Next<Read, Step>, Stop> {
     let facts = &world.facts;
     if let Stop::Failed { class, .. } = &stop
@@ -316,25 +316,25 @@ fn wait_to_delete(world: &World, stop: Stop) -> Result<Next<Read, Step>, Stop> {
     Err(Stop::waiting(reason, after.min(left)))
 }
 
-/// What the decision depends on.
+/// The inputs of the decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Situation {
     /// False: the object is being deleted.
     pub(super) is_desired: bool,
     pub(super) live: Live,
-    /// By its marker; without one it is unmarked, whatever the record says.
+    /// By the marker. Without a marker it is unmarked, even if status has a record.
     pub(super) owner: Ownership,
-    /// A write was announced, and how it ended is not known.
+    /// A write was announced, and its result is unknown.
     pub(super) announced: Option<IntentKind>,
-    /// The version on record as ours.
+    /// The version that status records as ours.
     pub(super) recorded: Option<u64>,
-    /// None: not compared.
+    /// None: the values were not compared.
     pub(super) values: Option<Values>,
-    /// What was deleted is written again.
+    /// A deleted version is written again.
     pub(super) reseed: bool,
 }
 
-/// What is known of a world in which no call has failed; none while something was not read yet.
+/// The situation; none if a call failed or a read is missing.
 pub(super) fn situation_of(world: &World) -> Option<Situation> {
     let connected = world.facts.connection.as_ref().ok()?;
     let at = location(world).ok()?;
@@ -342,20 +342,20 @@ pub(super) fn situation_of(world: &World) -> Option<Situation> {
     world.observed.error.is_none().then_some(situation)
 }
 
-/// What is decided, once everything that it depends on was read.
+/// The decision; none if a call failed or a read is missing.
 pub(crate) fn decision(world: &World) -> Option<Decision> {
     situation_of(world).map(|situation| situation.decision())
 }
 
-/// What is known, or the read that is missing.
+/// The situation, or the next missing read.
 ///
 /// | desired | synced before | engine  | metadata   | so                                            |
 /// |---------|---------------|---------|------------|-----------------------------------------------|
-/// | any     | any           | other   |            | known: other engines have no metadata         |
+/// | any     | any           | other   |            | complete: such an engine has no metadata      |
 /// | yes     | no            | no      | no         | read the engine                               |
 /// | any     | any           | any     | no         | read the metadata                             |
 /// | yes     | any           | no      | nothing    | read the engine: the mount may be another one |
-/// | any     | any           | any     | yes        | known; [in doubt](Situation::is_in_doubt): compare the values |
+/// | any     | any           | any     | yes        | complete; [in doubt](Situation::is_in_doubt): compare |
 fn situation(world: &World, connected: &Connected, at: &Location) -> Result<Situation, Read> {
     let (object, observed) = (&world.object, &world.observed);
     let (spec, status) = (&object.resource.spec, &object.status);
@@ -373,7 +373,7 @@ fn situation(world: &World, connected: &Connected, at: &Location) -> Result<Situ
     };
     let marker = observed.found.as_ref();
     let marker = marker.and_then(|found| found.marker.as_ref());
-    // A record is no marker: what lost its marker is not ours any more.
+    // The record does not replace the marker: without a marker, the seed is no longer ours.
     let binding = status.sync.binding.as_ref();
     let recorded = Recorded {
         owner: binding.and_then(|binding| binding.owner.as_deref()),
@@ -385,13 +385,13 @@ fn situation(world: &World, connected: &Connected, at: &Location) -> Result<Situ
         is_desired,
         live,
         owner: owner::judge(marker, &connected.header, recorded),
-        // Nothing is ours by a write that was refused, even if it has the same values.
+        // A refused write does not make equal values ours.
         announced: announced
             .as_ref()
             .filter(|_| refused.is_none())
             .map(|announced| announced.kind),
         recorded: match refused.map(|refused| refused.kind) {
-            // What an older record is about was gone before.
+            // The recorded version was gone before this write.
             Some(IntentKind::Create) => None,
             Some(IntentKind::Correct) | None => recorded_version(status),
         },
@@ -407,7 +407,7 @@ fn situation(world: &World, connected: &Connected, at: &Location) -> Result<Situ
     Ok(situation)
 }
 
-/// The write that status announces for this very path.
+/// The write that status announces, if it is for this path.
 fn announced(world: &World, at: &Location) -> Option<SeedIntent> {
     let announced = announcement(&world.object.status)?;
     (announced.path == at.path.to_string()).then_some(announced)
@@ -425,14 +425,14 @@ pub(super) fn is_refused(world: &World) -> bool {
 /// | blocked: Vault found the write invalid   | remembered | kept while status announces it     |
 /// | any other                                | kept       | kept while status announces it     |
 pub(super) fn remember(world: &World, ended: &Ended<SeedIntent>) -> Memory {
-    let question = world.facts.connection.as_ref().ok();
-    let question = question.map(|connected| connected.question);
-    let invalid = match (ended, question) {
+    let connected = world.facts.connection.as_ref().ok();
+    let inputs_hash = connected.map(|connected| connected.write_inputs_hash);
+    let invalid = match (ended, inputs_hash) {
         (Ended::Done { .. }, _) => None,
-        (Ended::Stopped(Stop::Blocked { reason }), Some(question))
+        (Ended::Stopped(Stop::Blocked { reason }), Some(inputs_hash))
             if world.observed.refusal.is_some() && reason.code == reasons::VALIDATION_FAILED =>
         {
-            Some((question, reason.clone()))
+            Some((inputs_hash, reason.clone()))
         }
         (Ended::Stopped(_) | Ended::Announcing(_) | Ended::Previewed(_), _) => {
             world.memory.invalid.clone()
@@ -451,7 +451,7 @@ fn recorded_version(status: &VaultKVSecretStatus) -> Option<u64> {
     u64::try_from(version).ok()
 }
 
-/// What is to be written.
+/// The values of the spec, to be written.
 fn values(world: &World) -> SeedValues {
     let values = world.object.resource.spec.data.0.iter();
     let values = values.map(|(key, value)| (key.clone(), Value::from(value.as_str())));
@@ -466,8 +466,8 @@ fn values(world: &World) -> SeedValues {
 /// | yes     | no                                 | no        | yes  | – (the engine adds it) |
 /// | yes     | no                                 | yes       |      | –                     |
 ///
-/// What stands at the path is judged when the object goes, also if it is not ours: so the object needs the
-/// finalizer without a step, too.
+/// A deletion must check the secret even if it is not ours. So the object needs the finalizer even without a
+/// step.
 pub(super) fn metadata(world: &World) -> Option<ObjectWrite<'static>> {
     let object = &world.object;
     let decision = decision(world).filter(|_| !object.is_deleting())?;
@@ -480,35 +480,35 @@ pub(super) fn metadata(world: &World) -> Option<ObjectWrite<'static>> {
     needs_finalizer.then_some(ObjectWrite::AddFinalizer(names::FINALIZER))
 }
 
-/// One effect, or why there is none.
+/// One step, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Decision {
-    /// No seed can be in such an engine.
+    /// This engine cannot have seeds.
     Refuse { engine: String },
-    /// Announce, write the version after `cas`, mark, record.
+    /// Announce, write the version after `cas`, mark it and record it.
     Write { cas: u64, kind: IntentKind },
-    /// We wrote this version before a crash: mark, record.
+    /// We wrote this version before a crash: mark it and record it.
     Claim { version: u64 },
-    /// We wrote this version once, or it is somebody else's.
+    /// The secret stays as it is: we wrote a version once, or it is not ours.
     Untouched {
         seeded: Option<u64>,
         owner: Option<String>,
     },
     /// Whether we wrote it cannot be determined.
     Unconfirmed,
-    /// Nobody can read it, and it is not to be written again.
+    /// Its newest version was deleted, and it is not written again.
     Unreadable { owner: Option<String> },
     /// Nothing is left to delete.
     Absent,
-    /// It is as we wrote it, and not desired any more.
+    /// It is as we wrote it, and is no longer desired.
     Delete,
-    /// It is not desired any more, and stays for this reason.
+    /// It is no longer desired, and stays for this reason.
     Left(String),
 }
 
 impl Situation {
-    /// The version we wrote. Our marker where nothing was when we announced shows what a crash kept from
-    /// the record.
+    /// The version that we wrote. If a create was announced and the secret has our marker, it is version 1:
+    /// a crash came before the record.
     fn seeded(&self) -> Option<u64> {
         match (self.announced, &self.owner) {
             (Some(IntentKind::Create), Ownership::Ours) => Some(1),
@@ -517,7 +517,7 @@ impl Situation {
         }
     }
 
-    /// Whether only the values show if what stands there is what we announced.
+    /// Whether only the values show that this version is the announced one.
     pub(super) fn is_in_doubt(&self) -> bool {
         let Live::Current { version } = self.live else {
             return false;
@@ -533,8 +533,8 @@ impl Situation {
         }
     }
 
-    /// In doubt: the write of version 1 was announced and it carries no marker; or a write again was
-    /// announced, and the version is neither the recorded one nor another owner's.
+    /// A version is in doubt in two cases. A create was announced, and version 1 has no marker. Or a second
+    /// write was announced, and the version is neither recorded nor of another owner.
     ///
     /// | desired | at the path          | marker     | announced | values     | decision                     |
     /// |---------|----------------------|------------|-----------|------------|------------------------------|
@@ -591,37 +591,37 @@ impl Situation {
         }
     }
 
-    /// What becomes of a version that is not desired any more, by owner and record.
+    /// The decision for a version that is no longer desired, by owner and record.
     fn undesired(&self, version: u64) -> Decision {
         Decision::Left(match (&self.owner, self.seeded()) {
             (Ownership::Ours, Some(seeded)) if seeded == version => return Decision::Delete,
             (Ownership::Foreign(owner), _) => format!("it belongs to {owner}"),
             (Ownership::Ours | Ownership::Unmarked, None) => {
-                "it is not known to be ours".to_owned()
+                "there is no evidence that it is ours".to_owned()
             }
             (Ownership::Ours, Some(seeded)) => {
-                format!("version {version} is not the one we wrote, which was {seeded}")
+                format!("version {version} is not the version that we wrote, which was {seeded}")
             }
-            (Ownership::Unmarked, Some(_)) => "it does not carry our marker any more".to_owned(),
+            (Ownership::Unmarked, Some(_)) => "it no longer has our marker".to_owned(),
         })
     }
 }
 
-/// Why a version that was deleted stays as it is.
+/// The message about a deleted version that is not written again.
 fn unreadable(at: &KvPath, owner: Option<&str>) -> String {
     match owner {
         Some(owner) => format!(
-            "{at}: nobody can read it, as its newest version was deleted; it belongs to {owner}, \
-             so it is left to them"
+            "{at}: its newest version was deleted, so it cannot be read; it belongs to {owner}, so \
+             the operator does not change it"
         ),
         None => format!(
-            "{at}: nobody can read it, as its newest version was deleted; undelete it, or set \
-             reseedDeleted to have it written again"
+            "{at}: its newest version was deleted, so it cannot be read; undelete it, or set \
+             reseedDeleted to write it again"
         ),
     }
 }
 
-/// A decision for people.
+/// The text of a decision in plans and dry runs.
 impl fmt::Display for Decision {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -640,8 +640,10 @@ impl fmt::Display for Decision {
             Self::Untouched {
                 seeded: None,
                 owner: None,
-            } => f.write_str("nothing to do: it was there already"),
-            Self::Unconfirmed => f.write_str("nothing to do: whether it is ours cannot be told"),
+            } => f.write_str("nothing to do: it existed already"),
+            Self::Unconfirmed => {
+                f.write_str("nothing to do: whether it is ours cannot be determined")
+            }
             Self::Unreadable { .. } => f.write_str("nothing to do: its newest version was deleted"),
             Self::Absent => f.write_str("nothing to do: it is gone"),
             Self::Delete => f.write_str("delete it"),

@@ -1,4 +1,4 @@
-//! Status, conditions and events of a seed, from world and outcome.
+//! Status, conditions and events of a seed, from the end of a pass.
 
 use api::vault::{Binding, Intent, Phase, VaultKVSecretStatus, conditions, names, reasons};
 use engine::{Ended, Note, Report, Stop, Truth};
@@ -7,7 +7,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kernel::{Reason, cap, is_true};
 
 use super::path::KvPath;
-use super::plan::{self, Decision, Spared};
+use super::plan::{self, Decision, SkippedDeletion};
 use super::{SeedIntent, World, is_dry_run};
 use crate::owner;
 use crate::sync::{STUCK, STUCK_WORDS, dry_run_skipped};
@@ -33,7 +33,7 @@ pub(super) fn status(world: &World, ended: &Ended<SeedIntent>) -> (VaultKVSecret
         }
         (Ended::Done { .. }, None) => succeeded(world, &mut status),
         (Ended::Stopped(stop), None) if plan::is_silent(stop) => {
-            // While it is open, a later pass would take equal values of somebody else for ours.
+            // With an open intent, a later pass would treat equal values of another writer as ours.
             if plan::is_refused(world) {
                 status.sync.intent = None;
                 status.sync.phase = Some(Phase::Pending);
@@ -46,7 +46,7 @@ pub(super) fn status(world: &World, ended: &Ended<SeedIntent>) -> (VaultKVSecret
     (status, report)
 }
 
-/// Times and ids. Those of a comparison go only with a status that is synced.
+/// Adds times and ids. The times of a comparison are set only if the seed is synced.
 pub(super) fn stamp(status: &mut VaultKVSecretStatus, world: &World, ended: &Ended<SeedIntent>) {
     let object = &world.object;
     let is_synced = match ended {
@@ -69,7 +69,7 @@ pub(super) fn stamp(status: &mut VaultKVSecretStatus, world: &World, ended: &End
     }
 }
 
-/// Whether the tenancy denies the seed; none where the pass has not come so far as to know.
+/// Whether the tenancy denies the seed; none if the pass has not determined it.
 pub(super) fn is_tenancy_denied(world: &World, ended: &Ended<SeedIntent>) -> Option<bool> {
     let is_denied = match ended {
         Ended::Announcing(_) => None,
@@ -80,7 +80,7 @@ pub(super) fn is_tenancy_denied(world: &World, ended: &Ended<SeedIntent>) -> Opt
     is_denied.filter(|_| !world.object.is_deleting())
 }
 
-/// The time to the second, as statuses keep it.
+/// The current time in whole seconds, as in status.
 fn now(world: &World) -> Time {
     let second = world.now.as_second();
     Time(Timestamp::from_second(second).expect("the second of a valid time is valid"))
@@ -114,7 +114,7 @@ fn dry_run(world: &World, decision: &Decision, status: &mut VaultKVSecretStatus)
     }
 }
 
-/// A report of a pass that was no dry run.
+/// The empty report of a pass that is not a dry run. It ends the condition of an earlier dry run.
 fn after_dry_run(world: &World) -> Report {
     let report = Report::default();
     if is_true(&world.object.conditions, conditions::DRY_RUN) {
@@ -124,11 +124,11 @@ fn after_dry_run(world: &World) -> Report {
     report
 }
 
-/// What stands at the path when all is done.
+/// What Vault has at the path when a pass is done.
 enum Settled {
-    /// We wrote this version. The owner is as its marker says now, if that is not on record yet.
+    /// We wrote this version. The owner is that of its marker, if status does not have it yet.
     Ours { version: u64, owner: Option<String> },
-    /// It was there already, and is this owner's if it names one.
+    /// It existed already, and belongs to this owner if its marker names one.
     Theirs { owner: Option<String> },
     /// Whether we wrote it cannot be determined.
     Unconfirmed,
@@ -136,21 +136,21 @@ enum Settled {
 
 /// | written | decision                     | settled                              |
 /// |---------|------------------------------|--------------------------------------|
-/// | yes     |                              | ours, with today's marker            |
-/// | no      | claim                        | ours, with today's marker            |
-/// | no      | untouched, seeded, announced | ours, with today's marker            |
+/// | yes     |                              | ours, with the current marker        |
+/// | no      | claim                        | ours, with the current marker        |
+/// | no      | untouched, seeded, announced | ours, with the current marker        |
 /// | no      | untouched, seeded            | ours, as recorded                    |
 /// | no      | untouched                    | theirs                               |
 /// | no      | unconfirmed                  | unconfirmed                          |
-/// | no      | any other                    | – (a pass is not done with these)    |
+/// | no      | any other                    | – (such a pass is not done)          |
 fn settled(world: &World) -> Option<Settled> {
     let header = &world.facts.connection.as_ref().ok()?.header;
-    let today = || Some(owner::shown(&owner::marker(header)));
+    let current_owner = || Some(owner::shown(&owner::marker(header)));
     let situation = plan::situation_of(world)?;
     match (world.observed.written, situation.decision()) {
         (Some(version), _) | (None, Decision::Claim { version }) => Some(Settled::Ours {
             version,
-            owner: today(),
+            owner: current_owner(),
         }),
         (
             None,
@@ -160,7 +160,7 @@ fn settled(world: &World) -> Option<Settled> {
             },
         ) => Some(Settled::Ours {
             version,
-            owner: situation.announced.and_then(|_| today()),
+            owner: situation.announced.and_then(|_| current_owner()),
         }),
         (
             None,
@@ -182,7 +182,7 @@ fn settled(world: &World) -> Option<Settled> {
     }
 }
 
-/// Records what stands at the path, and reports whose it is.
+/// Records what Vault has at the path, and reports the owner.
 fn succeeded(world: &World, status: &mut VaultKVSecretStatus) -> Report {
     let Some(settled) = settled(world) else {
         return Report::default();
@@ -202,7 +202,7 @@ fn succeeded(world: &World, status: &mut VaultKVSecretStatus) -> Report {
     status.vault_path = Some(path.clone());
     let (is_seeded, seeded) = seeded(path, &settled);
     let has_written = matches!(settled, Settled::Ours { owner: Some(_), .. });
-    let fine = match settled {
+    let ready = match settled {
         Settled::Ours { version, owner } => {
             status.seeded = Some(true);
             status.seeded_version = i64::try_from(version).ok();
@@ -224,15 +224,15 @@ fn succeeded(world: &World, status: &mut VaultKVSecretStatus) -> Report {
     sync.binding = Some(binding);
     sync.managed = Some(status.seeded == Some(true));
     sync.phase = Some(Phase::Active);
-    sync.message = Some(fine.message.clone());
+    sync.message = Some(ready.message.clone());
     sync.retry_count = None;
     sync.next_retry_at = None;
     let connected = Reason::new(reasons::DEPENDENCY_READY, "the connection is ready");
-    let note = Note::normal("Synced", fine.message.clone());
+    let note = Note::normal("Synced", ready.message.clone());
     let report = after_dry_run(world)
         .condition(conditions::SEEDED, is_seeded, seeded)
-        .condition(conditions::READY, true, fine.clone())
-        .condition(conditions::SYNCED, true, fine)
+        .condition(conditions::READY, true, ready.clone())
+        .condition(conditions::SYNCED, true, ready)
         .condition(conditions::DEPENDENCY_READY, true, connected.clone())
         .condition(conditions::CONNECTION_READY, true, connected);
     if has_written {
@@ -242,7 +242,7 @@ fn succeeded(world: &World, status: &mut VaultKVSecretStatus) -> Report {
     }
 }
 
-/// Whether the seed is ours, for people.
+/// The Seeded condition: whether the seed is ours, and why.
 fn seeded(path: &str, settled: &Settled) -> (Truth, Reason) {
     match settled {
         Settled::Ours { version, .. } => {
@@ -256,13 +256,13 @@ fn seeded(path: &str, settled: &Settled) -> (Truth, Reason) {
                 .as_ref()
                 .map(|owner| format!(" and belongs to {owner}"));
             let owner = owner.unwrap_or_default();
-            let message = format!("{path} was there already{owner}; it is left untouched");
+            let message = format!("{path} existed already{owner}; the operator does not change it");
             (Truth::False, Reason::new(reasons::SUCCEEDED, message))
         }
         Settled::Unconfirmed => {
             let message = format!(
-                "{path} is there, and whether we wrote it before a crash cannot be told; it is \
-                 left untouched; let our token read it to find out"
+                "{path} exists, but whether we wrote it before a crash cannot be determined; the \
+                 operator does not change it; allow our token to read it"
             );
             (
                 Truth::Unknown,
@@ -291,7 +291,7 @@ fn stopped(world: &World, stop: &Stop, status: &mut VaultKVSecretStatus) -> Repo
         }
     }
     if plan::is_refused(world) {
-        sync.intent = None; // a refusal is an answer
+        sync.intent = None; // after a refusal, the write has surely not happened
     }
     let event = if lacks_connection {
         "WaitingForDependency"
@@ -323,7 +323,7 @@ fn stopped(world: &World, stop: &Stop, status: &mut VaultKVSecretStatus) -> Repo
 
 /// | ended             | status                                | event                                   |
 /// |-------------------|---------------------------------------|-----------------------------------------|
-/// | done              | unchanged, as the object goes         | what became of the seed: [`released`]   |
+/// | done              | unchanged, as the object goes         | the result: [`released`]                |
 /// | waiting           | since when, and for what; Ready=False | when it begins, and when it is stuck    |
 /// | waiting, silently | unchanged                             | –                                       |
 /// | any other         | unchanged                             | –                                       |
@@ -366,7 +366,7 @@ fn deletion(world: &World, ended: &Ended<SeedIntent>, status: &mut VaultKVSecret
     report
 }
 
-/// What became of the seed in Vault.
+/// The event about the seed in Vault when the object goes.
 fn released(world: &World) -> Note {
     let object = &world.object;
     let path = &object.resource.spec.path;
@@ -383,13 +383,15 @@ fn released(world: &World) -> Note {
             format!("may be left in Vault for now and is removed when that can be done: {path}");
         return Note::warning("DeleteRetryEnqueued", message);
     }
-    match (plan::spared(world), plan::decision(world)) {
-        (Some(Spared::DryRun), _) => retained("dry-run is on"),
-        (Some(Spared::Retained), _) => retained("deletionPolicy says so"),
-        (Some(Spared::NeverWritten), _) if object.status.sync.binding.is_some() => {
+    match (plan::skipped_deletion(world), plan::decision(world)) {
+        (Some(SkippedDeletion::DryRun), _) => retained("dry-run is on"),
+        (Some(SkippedDeletion::Retained), _) => retained("deletionPolicy is Retain"),
+        (Some(SkippedDeletion::NeverWritten), _) if object.status.sync.binding.is_some() => {
             left("it was not written by us")
         }
-        (Some(Spared::NeverWritten), _) => Note::normal("Deleted", "it had nothing in Vault"),
+        (Some(SkippedDeletion::NeverWritten), _) => {
+            Note::normal("Deleted", "it had nothing in Vault")
+        }
         (None, Some(Decision::Left(why))) => left(&why),
         (None, Some(_) | None) => Note::normal("Deleted", "gone from Vault"),
     }

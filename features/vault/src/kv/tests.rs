@@ -14,7 +14,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use vault_client::Error;
 
-use super::plan::{self, Decision, Situation, Spared};
+use super::plan::{self, Decision, Situation, SkippedDeletion};
 use super::{
     Compared, Connected, Engine, Facts, KIND, Live, Location, Memory, Observed, Read, SeedCore,
     SeedIntent, SeedMetadata, SeedValues, Step, Values, World, compared_values, io, status,
@@ -35,7 +35,7 @@ use Values::{Different, Equal, Unreadable};
 
 const PATH: &str = "secret/data/team-a/seed";
 const OWNER: &str = "VaultKVSecret team-a/seed (auth-mount kubernetes)";
-const NEIGHBOUR: &str = "VaultKVSecret team-b/x (auth-mount kubernetes)";
+const ANOTHER_OWNER: &str = "VaultKVSecret team-b/x (auth-mount kubernetes)";
 const NOW: i64 = 1_000;
 const RETRY: Duration = Duration::from_secs(30);
 const DEADLINE: Duration = Duration::from_secs(60);
@@ -58,16 +58,16 @@ pub(super) fn header() -> Header {
     }
 }
 
-/// What a usable connection without a tenancy means to the seed.
+/// The facts about a usable connection without a tenancy.
 pub(super) fn connected() -> Connected {
     Connected {
         header: header(),
         denial: None,
-        question: 1,
+        write_inputs_hash: 1,
     }
 }
 
-/// A seed with this status, with the finalizer and a usable connection; nothing was read yet.
+/// A seed with this status, the finalizer and a usable connection. Nothing was read yet.
 fn world(status: Value) -> World {
     let object = json!({
         "metadata": {
@@ -135,7 +135,7 @@ fn marked(owner: &Ownership) -> Option<Marker> {
     Some(marker)
 }
 
-/// The engine has versions, and the metadata show this.
+/// The engine has versions, and the metadata shows this.
 fn shown(live: Live, owner: Ownership, mut world: World) -> World {
     let marker = marked(&owner);
     world.observed.engine = Some(Engine::Versioned);
@@ -158,7 +158,7 @@ fn deleting(mut world: World) -> World {
     world
 }
 
-/// The deletion was asked for this long ago.
+/// The deletion began this long ago.
 fn deleting_for(seconds: i64, mut world: World) -> World {
     world.object.metadata.deletion_timestamp = Some(Time(at(NOW - seconds)));
     world
@@ -170,7 +170,7 @@ fn annotated(name: &str, mut world: World) -> World {
     world
 }
 
-fn dry(world: World) -> World {
+fn with_dry_run(world: World) -> World {
     annotated(names::DRY_RUN, world)
 }
 
@@ -189,7 +189,7 @@ fn without_finalizer(mut world: World) -> World {
     world
 }
 
-fn behind(unavailable: Unavailable, mut world: World) -> World {
+fn without_connection(unavailable: Unavailable, mut world: World) -> World {
     world.facts.connection = Err(unavailable);
     world
 }
@@ -233,7 +233,7 @@ fn location() -> Location {
     }
 }
 
-/// The write of this kind ended so.
+/// The write of this kind had this outcome.
 fn written(kind: IntentKind, outcome: Result<u64, CallError>, mut world: World) -> World {
     let step = Step::Write {
         at: location(),
@@ -245,8 +245,8 @@ fn written(kind: IntentKind, outcome: Result<u64, CallError>, mut world: World) 
     world
 }
 
-/// What `next` wants, in words.
-fn wanted(world: &World) -> String {
+/// The decision of `next`, as text.
+fn decided(world: &World) -> String {
     match plan::next(world) {
         Ok(Next::Calls { reads, steps }) => {
             let reads = reads.iter().map(ToString::to_string);
@@ -275,52 +275,52 @@ fn new() -> World {
     world(json!({}))
 }
 
-fn going() -> World {
+fn deleting_seed() -> World {
     deleting(world(seeded(1)))
 }
 
 #[rstest]
-#[case::spared(retained(going()), "done")]
+#[case::skipped_deletion(retained(deleting_seed()), "done")]
 #[case::no_path(at_path("secret", new()), "blocked: ValidationFailed")]
-#[case::no_connection(behind(Unavailable::Missing, new()), "blocked: ConnectionNotReady")]
-#[case::connection_not_looked_at(behind(Unavailable::Starting, new()), "wait 30 s: ConnectionStarting")]
-#[case::connection_down(behind(Unavailable::Down { others_first: None }, new()), "blocked: ConnectionNotReady")]
+#[case::no_connection(without_connection(Unavailable::Missing, new()), "blocked: ConnectionNotReady")]
+#[case::connection_starting(without_connection(Unavailable::Starting, new()), "wait 30 s: ConnectionStarting")]
+#[case::connection_down(without_connection(Unavailable::Down { others_first: None }, new()), "blocked: ConnectionNotReady")]
 #[case::others_report_first(
-    behind(Unavailable::Down { others_first: Some(Duration::from_secs(2)) }, new()),
+    without_connection(Unavailable::Down { others_first: Some(Duration::from_secs(2)) }, new()),
     "wait 2 s: ConnectionStarting"
 )]
 #[case::not_permitted(denied(new()), "blocked: TenancyDenied")]
-#[case::not_permitted_any_more(denied(going()), METADATA)]
+#[case::not_permitted_any_more(denied(deleting_seed()), METADATA)]
 #[case::a_call_failed(failed(error(Denied), new()), "failed: VaultPermissionDenied")]
 #[case::nothing_read(new(), ENGINE)]
 #[case::marked(observed(|all| all.is_marked = true, shown(Absent, Unmarked, world(announced(Create)))), "done")]
-#[case::deleted_in_vault(observed(|all| all.is_deleted = true, shown(ONE, Ours, going())), "done")]
+#[case::deleted_in_vault(observed(|all| all.is_deleted = true, shown(ONE, Ours, deleting_seed())), "done")]
 #[case::written(observed(|all| all.written = Some(1), shown(Absent, Unmarked, world(announced(Create)))), MARK)]
 #[case::write(shown(Absent, Unmarked, new()), WRITE)]
 #[case::claim(compared(Equal, shown(ONE, Unmarked, world(announced(Create)))), MARK)]
-#[case::delete(shown(ONE, Ours, going()), DELETE)]
+#[case::delete(shown(ONE, Ours, deleting_seed()), DELETE)]
 #[case::refuse(other_engine(new()), "blocked: ValidationFailed")]
-#[case::refuse_in_a_dry_run(dry(other_engine(new())), "done")]
+#[case::refuse_in_a_dry_run(with_dry_run(other_engine(new())), "done")]
 #[case::unreadable(shown(DELETED, Ours, new()), "blocked: SeedTargetDeleted")]
-#[case::unreadable_in_a_dry_run(dry(shown(DELETED, Ours, new())), "done")]
+#[case::unreadable_in_a_dry_run(with_dry_run(shown(DELETED, Ours, new())), "done")]
 #[case::untouched(shown(ONE, Unmarked, new()), "done")]
 #[case::unconfirmed(compared(Unreadable, shown(ONE, Unmarked, world(announced(Create)))), "done")]
-#[case::absent(shown(Absent, Unmarked, going()), "done")]
-#[case::left(shown(TWO, Ours, going()), "done")]
+#[case::absent(shown(Absent, Unmarked, deleting_seed()), "done")]
+#[case::left(shown(TWO, Ours, deleting_seed()), "done")]
 #[rustfmt::skip]
-fn what_is_next(#[case] world: World, #[case] expected: &str) {
-    assert_eq!(wanted(&world), expected);
+fn the_first_row_that_fits_decides(#[case] world: World, #[case] expected: &str) {
+    assert_eq!(decided(&world), expected);
 }
 
 #[rstest]
 #[case::not_deleted(new(), None)]
-#[case::dry_run(dry(going()), Some(Spared::DryRun))]
-#[case::retained(retained(going()), Some(Spared::Retained))]
-#[case::never_written(deleting(new()), Some(Spared::NeverWritten))]
-#[case::seeded(going(), None)]
+#[case::dry_run(with_dry_run(deleting_seed()), Some(SkippedDeletion::DryRun))]
+#[case::retained(retained(deleting_seed()), Some(SkippedDeletion::Retained))]
+#[case::never_written(deleting(new()), Some(SkippedDeletion::NeverWritten))]
+#[case::seeded(deleting_seed(), None)]
 #[case::announced(deleting(world(announced(Create))), None)]
-fn vault_is_spared(#[case] world: World, #[case] expected: Option<Spared>) {
-    assert_eq!(plan::spared(&world), expected);
+fn a_deletion_may_skip_vault(#[case] world: World, #[case] expected: Option<SkippedDeletion>) {
+    assert_eq!(plan::skipped_deletion(&world), expected);
 }
 
 #[rstest]
@@ -328,21 +328,21 @@ fn vault_is_spared(#[case] world: World, #[case] expected: Option<Spared>) {
 #[case::not_synced_before(new(), Some(ENGINE))]
 #[case::synced_before(world(seeded(1)), Some(METADATA))]
 #[case::engine_is_known(observed(|all| all.engine = Some(Engine::Versioned), new()), Some(METADATA))]
-#[case::nothing_desired(going(), Some(METADATA))]
+#[case::nothing_desired(deleting_seed(), Some(METADATA))]
 #[case::missing_since(
     observed(|all| all.engine = None, shown(Absent, Unmarked, world(seeded(1)))),
     Some(ENGINE)
 )]
 #[case::missing_and_not_desired(
-    observed(|all| all.engine = None, shown(Absent, Unmarked, going())),
+    observed(|all| all.engine = None, shown(Absent, Unmarked, deleting_seed())),
     None
 )]
 #[case::in_doubt(shown(ONE, Unmarked, world(announced(Create))), Some(VALUES))]
 #[case::known(shown(ONE, Ours, world(seeded(1))), None)]
-fn what_is_read_first(#[case] world: World, #[case] expected: Option<&str>) {
+fn missing_facts_are_read(#[case] world: World, #[case] expected: Option<&str>) {
     assert_eq!(plan::decision(&world).is_none(), expected.is_some());
     if let Some(read) = expected {
-        assert_eq!(wanted(&world), read);
+        assert_eq!(decided(&world), read);
     }
 }
 
@@ -391,28 +391,28 @@ fn values_that_may_not_be_read_are_unreadable() {
 #[case::invalid(error(Invalid), None, "blocked: ValidationFailed")]
 #[case::behind(error(Stale), None, "failed: Failed")]
 #[rustfmt::skip]
-fn what_a_failed_call_means(
+fn a_failed_call_leads_to(
     #[case] error: CallError,
     #[case] is_away: Option<bool>,
     #[case] expected: &str,
 ) {
     let world = observed(|all| all.is_away = is_away, failed(error, new()));
-    assert_eq!(wanted(&world), expected);
+    assert_eq!(decided(&world), expected);
 }
 
 #[rstest]
 #[case::limited(Stop::waiting(Reason::new("Throttled", ""), RETRY), true)]
-#[case::connection_not_looked_at(Stop::waiting(Reason::new("ConnectionStarting", ""), RETRY), true)]
+#[case::connection_starting(Stop::waiting(Reason::new("ConnectionStarting", ""), RETRY), true)]
 #[case::sealed(Stop::waiting(Reason::new(reasons::CONNECTION_NOT_READY, ""), RETRY), false)]
 #[case::blocked(Stop::blocked(Reason::new(reasons::VALIDATION_FAILED, "")), false)]
 #[case::deposed(Stop::Failed { reason: Reason::new(reasons::FAILED, ""), class: Class::Deposed }, true)]
 #[case::failed(Stop::Failed { reason: Reason::new(reasons::FAILED, ""), class: Transient }, false)]
 #[rustfmt::skip]
-fn what_passes_by_itself_is_not_reported(#[case] stop: Stop, #[case] expected: bool) {
+fn a_stop_that_passes_by_itself_is_not_reported(#[case] stop: Stop, #[case] expected: bool) {
     assert_eq!(plan::is_silent(&stop), expected);
 }
 
-/// A deletion over a sealed Vault that was asked for this long ago.
+/// A deletion that began this long ago, while Vault is sealed.
 fn stuck(seconds: i64) -> World {
     failed(error(Sealed), deleting_for(seconds, world(seeded(1))))
 }
@@ -427,21 +427,21 @@ fn stuck(seconds: i64) -> World {
 #[case::throttled(failed(error(Throttled).retry_after(Duration::from_secs(7)), stuck(10)), "wait 7 s: Throttled")]
 #[rustfmt::skip]
 fn a_deletion_waits_until_its_deadline(#[case] world: World, #[case] expected: &str) {
-    assert_eq!(wanted(&world), expected);
+    assert_eq!(decided(&world), expected);
 }
 
 #[test]
-fn a_deletion_without_a_deadline_waits_for_ever() {
+fn a_deletion_without_a_deadline_waits_without_limit() {
     let mut world = stuck(100_000);
     world.facts.deletion_deadline = Deadline::Never;
-    assert_eq!(wanted(&world), "wait 30 s: ConnectionNotReady");
+    assert_eq!(decided(&world), "wait 30 s: ConnectionNotReady");
 }
 
 const OBSOLETE: &str = names::RESTORE_MANAGED_MARKERS;
 
 #[rstest]
 #[case::not_decided(without_finalizer(new()), None)]
-#[case::nothing_desired(annotated(OBSOLETE, shown(ONE, Ours, going())), None)]
+#[case::nothing_desired(annotated(OBSOLETE, shown(ONE, Ours, deleting_seed())), None)]
 #[case::obsolete_annotation(
     annotated(OBSOLETE, shown(Absent, Unmarked, new())),
     Some(ObjectWrite::RemoveAnnotation(OBSOLETE))
@@ -456,12 +456,12 @@ const OBSOLETE: &str = names::RESTORE_MANAGED_MARKERS;
 )]
 #[case::no_finalizer_and_a_step(without_finalizer(shown(Absent, Unmarked, new())), None)]
 #[case::finalizer(shown(ONE, Unmarked, new()), None)]
-fn what_metadata_needs_first(#[case] world: World, #[case] expected: Option<ObjectWrite<'static>>) {
+fn metadata_is_written_first(#[case] world: World, #[case] expected: Option<ObjectWrite<'static>>) {
     assert_eq!(plan::metadata(&world), expected);
 }
 
-fn neighbour() -> Ownership {
-    Ownership::Foreign(NEIGHBOUR.to_owned())
+fn another_owner() -> Ownership {
+    Ownership::Foreign(ANOTHER_OWNER.to_owned())
 }
 
 fn situation(
@@ -500,25 +500,25 @@ fn claim(version: u64) -> Decision {
 const NOBODYS: Decision = Decision::Unreadable { owner: None };
 
 #[rstest] //                                       at the path  marker    announced      recorded values            decision
-#[case::what_is_missing_is_written(                Absent,      Unmarked, None,          None,    None,             write(0, Create))]
-#[case::an_announced_write_that_never_came_is_made(Absent,      Unmarked, Some(Create),  None,    None,             write(0, Create))]
-#[case::what_was_removed_altogether_is_written(    Absent,      Unmarked, None,          Some(1), None,             write(0, Create))]
-#[case::what_is_there_is_left(                     ONE,         Unmarked, None,          None,    None,             untouched(None))]
+#[case::a_missing_secret_is_written(               Absent,      Unmarked, None,          None,    None,             write(0, Create))]
+#[case::an_announced_write_without_effect_is_made( Absent,      Unmarked, Some(Create),  None,    None,             write(0, Create))]
+#[case::a_removed_secret_is_written(               Absent,      Unmarked, None,          Some(1), None,             write(0, Create))]
+#[case::an_existing_secret_is_not_changed(         ONE,         Unmarked, None,          None,    None,             untouched(None))]
 #[case::even_if_it_carries_our_marker(             ONE,         Ours,     None,          None,    None,             untouched(None))]
-#[case::ours_stays_ours(                           ONE,         Ours,     None,          Some(1), None,             untouched(Some(1)))]
+#[case::our_version_is_not_changed(                ONE,         Ours,     None,          Some(1), None,             untouched(Some(1)))]
 #[case::also_when_users_have_changed_it(           TWO,         Ours,     None,          Some(1), None,             untouched(Some(1)))]
 #[case::a_lost_answer_is_found(                    ONE,         Unmarked, Some(Create),  None,    Some(Equal),      claim(1))]
-#[case::another_was_faster(                        ONE,         Unmarked, Some(Create),  None,    Some(Different),  untouched(None))]
-#[case::nobody_can_tell(                           ONE,         Unmarked, Some(Create),  None,    Some(Unreadable), Decision::Unconfirmed)]
+#[case::another_writer_was_first(                  ONE,         Unmarked, Some(Create),  None,    Some(Different),  untouched(None))]
+#[case::unreadable_values_are_unconfirmed(         ONE,         Unmarked, Some(Create),  None,    Some(Unreadable), Decision::Unconfirmed)]
 #[case::a_later_version_is_not_what_was_announced( TWO,         Unmarked, Some(Create),  None,    None,             untouched(None))]
-#[case::our_marker_tells_what_the_record_does_not( ONE,         Ours,     Some(Create),  None,    None,             untouched(Some(1)))]
+#[case::our_marker_replaces_the_record(            ONE,         Ours,     Some(Create),  None,    None,             untouched(Some(1)))]
 #[case::also_when_users_changed_it_since(          TWO,         Ours,     Some(Create),  None,    None,             untouched(Some(1)))]
-#[case::what_was_ours_before_is_no_longer(         ONE,         Unmarked, Some(Create),  Some(5), Some(Different),  untouched(None))]
-#[case::deleted_is_told(                           DELETED,     Ours,     None,          Some(1), None,             NOBODYS)]
-#[case::whosever_it_was(                           DELETED,     Unmarked, None,          None,    None,             NOBODYS)]
+#[case::a_removed_version_is_no_longer_ours(       ONE,         Unmarked, Some(Create),  Some(5), Some(Different),  untouched(None))]
+#[case::a_deleted_version_is_reported(             DELETED,     Ours,     None,          Some(1), None,             NOBODYS)]
+#[case::also_if_it_was_not_ours(                   DELETED,     Unmarked, None,          None,    None,             NOBODYS)]
 #[case::a_lost_reseed_is_found(                    TWO,         Ours,     Some(Correct), Some(1), Some(Equal),      claim(2))]
 #[case::another_wrote_instead_of_the_reseed(       TWO,         Ours,     Some(Correct), Some(1), Some(Different),  untouched(Some(1)))]
-#[case::nobody_can_tell_who_wrote_again(           TWO,         Ours,     Some(Correct), Some(1), Some(Unreadable), Decision::Unconfirmed)]
+#[case::unreadable_after_an_announced_reseed(      TWO,         Ours,     Some(Correct), Some(1), Some(Unreadable), Decision::Unconfirmed)]
 #[case::undeleted_before_the_reseed(               ONE,         Ours,     Some(Correct), Some(1), None,             untouched(Some(1)))]
 #[rustfmt::skip]
 fn rule(
@@ -537,7 +537,7 @@ fn rule(
 #[rstest]
 #[case::of_ours(Ours, Some(1))]
 #[case::of_nobodys(Unmarked, None)]
-fn what_was_deleted_is_written_again_if_the_spec_says_so(
+fn a_deleted_version_is_written_again_with_reseed(
     #[case] owner: Ownership,
     #[case] recorded: Option<u64>,
 ) {
@@ -556,14 +556,14 @@ fn what_was_deleted_is_written_again_if_the_spec_says_so(
 #[rstest]
 #[case::current(ONE)]
 #[case::deleted(DELETED)]
-fn what_is_anothers_is_left_whatever_was_announced(
+fn a_secret_of_another_owner_is_not_changed(
     #[case] live: Live,
     #[values(None, Some(Create), Some(Correct))] announced: Option<IntentKind>,
     #[values(true, false)] is_desired: bool,
 ) {
-    let owner = Some(NEIGHBOUR.to_owned());
+    let owner = Some(ANOTHER_OWNER.to_owned());
     let expected = match (is_desired, &live) {
-        (false, _) => Decision::Left(format!("it belongs to {NEIGHBOUR}")),
+        (false, _) => Decision::Left(format!("it belongs to {ANOTHER_OWNER}")),
         (true, Deleted { .. }) => Decision::Unreadable { owner },
         (true, _) => Decision::Untouched {
             seeded: None,
@@ -573,7 +573,7 @@ fn what_is_anothers_is_left_whatever_was_announced(
     let situation = Situation {
         is_desired,
         reseed: true,
-        ..situation(live, neighbour(), announced, None, None)
+        ..situation(live, another_owner(), announced, None, None)
     };
     assert!(!situation.is_in_doubt());
     assert_eq!(situation.decision(), expected);
@@ -591,50 +591,51 @@ fn an_engine_without_versions_is_left_alone(#[case] is_desired: bool, #[case] ex
     assert_eq!(situation.decision(), expected);
 }
 
+/// The decision for a seed that is no longer desired.
 #[derive(Debug, PartialEq)]
-enum Fate {
+enum Removal {
     Absent,
     Deleted,
     Left,
 }
 
-#[rstest] //                                  at the path  marker       announced      recorded values            fate
-#[case::as_we_wrote_it_it_goes(               ONE,         Ours,        None,          Some(1), None,             Fate::Deleted)]
-#[case::deleted_but_not_removed_it_goes(      DELETED,     Ours,        None,          Some(1), None,             Fate::Deleted)]
-#[case::gone_is_gone(                         Absent,      Unmarked,    None,          Some(1), None,             Fate::Absent)]
-#[case::changed_by_users_it_stays(            TWO,         Ours,        None,          Some(1), None,             Fate::Left)]
-#[case::without_our_marker_it_stays(          ONE,         Unmarked,    None,          Some(1), None,             Fate::Left)]
-#[case::anothers_stays(                       ONE,         neighbour(), None,          Some(1), None,             Fate::Left)]
-#[case::unrecorded_it_stays(                  ONE,         Ours,        None,          None,    None,             Fate::Left)]
-#[case::written_before_a_crash_it_goes(       ONE,         Unmarked,    Some(Create),  None,    Some(Equal),      Fate::Deleted)]
-#[case::marked_before_a_crash_it_goes(        ONE,         Ours,        Some(Create),  None,    None,             Fate::Deleted)]
-#[case::another_was_faster_it_stays(          ONE,         Unmarked,    Some(Create),  None,    Some(Different),  Fate::Left)]
-#[case::untellable_it_stays(                  ONE,         Unmarked,    Some(Create),  None,    Some(Unreadable), Fate::Left)]
-#[case::written_again_before_a_crash_it_goes( TWO,         Ours,        Some(Correct), Some(1), Some(Equal),      Fate::Deleted)]
-#[case::changed_after_the_announcement_it_stays(TWO,       Ours,        Some(Correct), Some(1), Some(Different),  Fate::Left)]
+#[rstest] //                                  at the path  marker       announced      recorded values            removal
+#[case::unchanged_it_is_deleted(              ONE,         Ours,        None,          Some(1), None,             Removal::Deleted)]
+#[case::deleted_but_not_removed_it_goes(      DELETED,     Ours,        None,          Some(1), None,             Removal::Deleted)]
+#[case::missing_it_needs_no_step(             Absent,      Unmarked,    None,          Some(1), None,             Removal::Absent)]
+#[case::changed_by_users_it_stays(            TWO,         Ours,        None,          Some(1), None,             Removal::Left)]
+#[case::without_our_marker_it_stays(          ONE,         Unmarked,    None,          Some(1), None,             Removal::Left)]
+#[case::anothers_stays(                       ONE,         another_owner(), None,          Some(1), None,             Removal::Left)]
+#[case::unrecorded_it_stays(                  ONE,         Ours,        None,          None,    None,             Removal::Left)]
+#[case::written_before_a_crash_it_goes(       ONE,         Unmarked,    Some(Create),  None,    Some(Equal),      Removal::Deleted)]
+#[case::marked_before_a_crash_it_goes(        ONE,         Ours,        Some(Create),  None,    None,             Removal::Deleted)]
+#[case::another_writer_was_first_it_stays(    ONE,         Unmarked,    Some(Create),  None,    Some(Different),  Removal::Left)]
+#[case::unreadable_it_stays(                  ONE,         Unmarked,    Some(Create),  None,    Some(Unreadable), Removal::Left)]
+#[case::written_again_before_a_crash_it_goes( TWO,         Ours,        Some(Correct), Some(1), Some(Equal),      Removal::Deleted)]
+#[case::changed_after_the_announcement_it_stays(TWO,       Ours,        Some(Correct), Some(1), Some(Different),  Removal::Left)]
 #[rustfmt::skip]
-fn fate_in_vault(
+fn a_seed_that_is_no_longer_desired(
     #[case] live: Live,
     #[case] owner: Ownership,
     #[case] announced: Option<IntentKind>,
     #[case] recorded: Option<u64>,
     #[case] values: Option<Values>,
-    #[case] expected: Fate,
+    #[case] expected: Removal,
 ) {
     let situation = Situation {
         is_desired: false,
         ..situation(live, owner, announced, recorded, values)
     };
-    let fate = match situation.decision() {
-        Decision::Absent => Fate::Absent,
-        Decision::Delete => Fate::Deleted,
-        Decision::Left(_) => Fate::Left,
+    let removal = match situation.decision() {
+        Decision::Absent => Removal::Absent,
+        Decision::Delete => Removal::Deleted,
+        Decision::Left(_) => Removal::Left,
         other => panic!("{other:?}"),
     };
-    assert_eq!(fate, expected);
+    assert_eq!(removal, expected);
 }
 
-/// The status of a seed whose write of this kind is announced, and that may have been ours before.
+/// The status of a seed with an announced write of this kind, and with this version recorded as ours.
 fn announced_again(kind: IntentKind, recorded: Option<u64>) -> Value {
     let mut status = announced(kind);
     status["seeded"] = json!(recorded.is_some());
@@ -645,14 +646,14 @@ fn announced_again(kind: IntentKind, recorded: Option<u64>) -> Value {
 fn theirs() -> Decision {
     Decision::Untouched {
         seeded: None,
-        owner: Some(NEIGHBOUR.to_owned()),
+        owner: Some(ANOTHER_OWNER.to_owned()),
     }
 }
 
 #[rstest] //                                     refused  recorded  shown then            decision
-#[case::another_was_faster(                      Create,  None,     ONE,     Unmarked,    untouched(None))]
-#[case::another_was_faster_and_is_known(         Create,  None,     ONE,     neighbour(), theirs())]
-#[case::another_was_faster_where_ours_once_was(  Create,  Some(1),  ONE,     Ours,        untouched(None))]
+#[case::another_writer_was_first(                Create,  None,     ONE,     Unmarked,    untouched(None))]
+#[case::another_owner_was_first(                 Create,  None,     ONE,     another_owner(), theirs())]
+#[case::another_writer_replaced_our_version(     Create,  Some(1),  ONE,     Ours,        untouched(None))]
 #[case::we_may_not_create(                       Create,  None,     Absent,  Unmarked,    write(0, Create))]
 #[case::another_wrote_instead_of_the_reseed(     Correct, Some(1),  TWO,     Ours,        untouched(Some(1)))]
 #[case::another_wrote_what_was_never_ours(       Correct, None,     TWO,     Unmarked,    untouched(None))]
@@ -667,11 +668,11 @@ fn a_refused_write_makes_nothing_ours(
 ) {
     let before = shown(Absent, Unmarked, reseeding(world(announced_again(kind, recorded))));
     let refused = written(kind, Err(error(Conflict)), before);
-    assert_eq!(wanted(&refused), METADATA, "who was first is read");
+    assert_eq!(decided(&refused), METADATA, "metadata is read again");
     let refused = shown(live, owner, refused);
     assert_eq!(plan::decision(&refused), Some(expected.clone()), "values are not compared");
     let is_theirs = matches!(expected, Decision::Untouched { .. });
-    assert_eq!(wanted(&refused), if is_theirs { "done" } else { "failed: Failed" });
+    assert_eq!(decided(&refused), if is_theirs { "done" } else { "failed: Failed" });
     if kind == Create && is_theirs {
         let end = plan::decision(&deleting(refused));
         assert!(matches!(end, Some(Decision::Left(_))), "it is never deleted");
@@ -703,7 +704,7 @@ fn a_refusal_counts_until_the_intent_is_closed() {
 #[rstest]
 #[case::written(Ok(1))]
 #[case::no_answer(Err(lost(Transient)))]
-fn a_later_write_ends_what_an_earlier_refusal_says(#[case] outcome: Result<u64, CallError>) {
+fn a_later_write_ends_an_earlier_refusal(#[case] outcome: Result<u64, CallError>) {
     let saved = shown(Absent, Unmarked, world(announced(Create)));
     let refused = written(Create, Err(error(Denied)), saved);
     assert!(plan::is_refused(&refused));
@@ -712,7 +713,7 @@ fn a_later_write_ends_what_an_earlier_refusal_says(#[case] outcome: Result<u64, 
 }
 
 #[test]
-fn what_vault_finds_invalid_is_not_asked_again_until_an_edit() {
+fn an_invalid_write_is_not_sent_again_before_an_edit() {
     let saved = shown(Absent, Unmarked, world(announced(Create)));
     let refused = written(Create, Err(error(Invalid)), saved);
     let refused = shown(Absent, Unmarked, refused);
@@ -724,14 +725,14 @@ fn what_vault_finds_invalid_is_not_asked_again_until_an_edit() {
         later.memory = memory.clone();
         later
     };
-    assert_eq!(wanted(&later()), "blocked: ValidationFailed");
-    assert_eq!(wanted(&annotated(names::RECONCILE_NOW, later())), ENGINE);
+    assert_eq!(decided(&later()), "blocked: ValidationFailed");
+    assert_eq!(decided(&annotated(names::RECONCILE_NOW, later())), ENGINE);
     let mut edited = later();
     edited.facts.connection = Ok(Connected {
-        question: 2,
+        write_inputs_hash: 2,
         ..connected()
     });
-    assert_eq!(wanted(&edited), ENGINE);
+    assert_eq!(decided(&edited), ENGINE);
     let announcing = Ended::Announcing(Vec::new());
     let kept = plan::remember(&edited, &announcing);
     assert_eq!(kept.invalid, memory.invalid);
@@ -746,7 +747,7 @@ fn ended(world: &World) -> Ended<SeedIntent> {
     }
 }
 
-#[rstest] //                                answer             who was first is read, the intent ends
+#[rstest] //                                answer             metadata is read again, the intent ends
 #[case::denied(error(Denied), true, true)]
 #[case::another_was_first(error(Conflict), true, true)]
 #[case::invalid(error(Invalid), true, true)]
@@ -762,7 +763,7 @@ fn an_intent_ends_with_its_answer(
 ) {
     let saved = shown(Absent, Unmarked, world(announced(Create)));
     let answered = written(Create, Err(answer), saved);
-    assert_eq!(wanted(&answered) == METADATA, is_read);
+    assert_eq!(decided(&answered) == METADATA, is_read);
     let answered = observed(|all| all.is_away = Some(false), answered);
     let answered = shown(Absent, Unmarked, answered);
     let (status, _) = status::status(&answered, &ended(&answered));
@@ -791,7 +792,7 @@ fn an_announcement_is_recorded_and_changes_no_condition() {
     assert_eq!(report, Report::default());
     let before = status.clone();
     status::stamp(&mut status, &world, &announcing);
-    assert_eq!(status, before, "nothing goes along with it");
+    assert_eq!(status, before, "no times are set");
 }
 
 #[test]
@@ -813,7 +814,7 @@ fn a_dry_run_reports_its_plan(
     #[case] ready: Option<(Truth, String)>,
     #[case] plan: &str,
 ) {
-    let world = dry(shown(Absent, Unmarked, world));
+    let world = with_dry_run(shown(Absent, Unmarked, world));
     let (status, report) = status::status(&world, &Ended::Previewed(Vec::new()));
     let (truth, dry_run) = report.get(conditions::DRY_RUN).unwrap();
     assert_eq!(
@@ -829,9 +830,9 @@ fn a_dry_run_reports_its_plan(
 #[case::claimed(compared(Equal, shown(ONE, Unmarked, world(announced(Create)))), Some(1), Some(OWNER))]
 #[case::marked_before_a_crash(shown(ONE, Ours, world(announced(Create))), Some(1), Some(OWNER))]
 #[case::on_record(shown(TWO, Ours, world(seeded(1))), Some(1), Some(OWNER))]
-#[case::theirs(shown(ONE, neighbour(), new()), None, None)]
+#[case::theirs(shown(ONE, another_owner(), new()), None, None)]
 #[rustfmt::skip]
-fn what_is_done_is_on_record(
+fn the_result_is_recorded(
     #[case] world: World,
     #[case] version: Option<i64>,
     #[case] owner: Option<&str>,
@@ -846,7 +847,7 @@ fn what_is_done_is_on_record(
 }
 
 #[test]
-fn what_is_in_doubt_stays_announced() {
+fn an_unconfirmed_write_stays_announced() {
     let world = compared(Unreadable, shown(ONE, Unmarked, world(announced(Create))));
     let (status, report) = status::status(&world, &DONE);
     let unconfirmed = Some(is(Truth::Unknown, reasons::SEED_UNCONFIRMED));
@@ -860,7 +861,7 @@ fn what_is_in_doubt_stays_announced() {
 }
 
 #[test]
-fn what_a_predecessor_left_is_not_called_ours() {
+fn a_secret_of_a_predecessor_is_not_ours() {
     let since = "2026-11-15T20:38:51Z";
     let left = json!({
         "phase": "Active", "managed": true, "vaultPath": PATH,
@@ -879,7 +880,7 @@ fn what_a_predecessor_left_is_not_called_ours() {
 #[rstest]
 #[case::ours(shown(ONE, Ours, world(announced(Create))))]
 #[case::theirs(shown(ONE, Unmarked, new()))]
-#[case::anothers(shown(ONE, neighbour(), new()))]
+#[case::anothers(shown(ONE, another_owner(), new()))]
 #[case::in_doubt(compared(Unreadable, shown(ONE, Unmarked, world(announced(Create)))))]
 fn the_same_answer_later_changes_nothing(#[case] world: World) {
     let mut world = world;
@@ -895,7 +896,7 @@ fn the_same_answer_later_changes_nothing(#[case] world: World) {
 }
 
 #[test]
-fn no_value_is_ever_told() {
+fn no_value_is_ever_printed() {
     let world = compared(Equal, shown(ONE, Unmarked, world(announced(Create))));
     let (status, report) = status::status(&world, &DONE);
     let saved = shown(Absent, Unmarked, self::world(announced(Create)));
@@ -945,7 +946,7 @@ fn a_limit_changes_no_status() {
 }
 
 #[test]
-fn a_pass_that_is_no_dry_run_any_more_says_so() {
+fn a_pass_after_a_dry_run_ends_its_condition() {
     let time = "2026-11-15T20:38:51Z";
     let dry = json!({"type": "DryRun", "status": "True", "lastTransitionTime": time});
     let world = shown(ONE, Unmarked, world(json!({"conditions": [dry]})));
@@ -978,29 +979,29 @@ fn note(world: &World) -> String {
 }
 
 #[rstest]
-#[case::dry_run(dry(going()), "stays, as dry-run is on")]
-#[case::retained(retained(going()), "stays, as deletionPolicy says so")]
+#[case::dry_run(with_dry_run(deleting_seed()), "stays, as dry-run is on")]
+#[case::retained(retained(deleting_seed()), "stays, as deletionPolicy is Retain")]
 #[case::never_there(deleting(new()), "it had nothing in Vault")]
-#[case::gone(shown(Absent, Unmarked, going()), "gone from Vault")]
-#[case::deleted(observed(|all| all.is_deleted = true, shown(ONE, Ours, going())), "gone from Vault")]
-#[case::left(shown(TWO, Ours, going()), "ForeignSecretNotDeleted")]
+#[case::gone(shown(Absent, Unmarked, deleting_seed()), "gone from Vault")]
+#[case::deleted(observed(|all| all.is_deleted = true, shown(ONE, Ours, deleting_seed())), "gone from Vault")]
+#[case::left(shown(TWO, Ours, deleting_seed()), "ForeignSecretNotDeleted")]
 #[case::recorded(observed(|all| all.hand_over = Some(Ok(())), stuck(60)), "DeleteRetryEnqueued")]
-fn the_end_is_told_by_an_event(#[case] world: World, #[case] expected: &str) {
-    let told = note(&world);
-    assert!(told.contains(expected), "{told}");
+fn the_end_causes_an_event(#[case] world: World, #[case] expected: &str) {
+    let event = note(&world);
+    assert!(event.contains(expected), "{event}");
 }
 
 #[test]
-fn what_was_there_already_is_named_at_the_end() {
+fn the_last_event_reports_a_secret_that_existed_before() {
     let theirs = json!({"seeded": false, "binding": {"vaultPath": PATH}});
-    let told = note(&deleting(world(theirs)));
-    assert!(told.contains("it was not written by us"), "{told}");
+    let event = note(&deleting(world(theirs)));
+    assert!(event.contains("it was not written by us"), "{event}");
 }
 
 #[rstest]
 #[case::done(DONE, true)]
 #[case::stopped(Ended::Stopped(Stop::blocked(Reason::new("x", ""))), false)]
-fn a_synced_status_says_when(#[case] ended: Ended<SeedIntent>, #[case] is_synced: bool) {
+fn a_synced_status_has_times(#[case] ended: Ended<SeedIntent>, #[case] is_synced: bool) {
     let world = shown(ONE, Ours, world(seeded(1)));
     let mut status = world.object.status.clone();
     status::stamp(&mut status, &world, &ended);
@@ -1025,7 +1026,7 @@ fn text() -> String {
 #[case::no_answer(Error::NoAnswer { call: text(), address: text(), reason: text() }, Transient, true)]
 #[case::broken(Error::Failed { call: text(), status: 502, message: text() }, Transient, true)]
 #[rustfmt::skip]
-fn an_error_of_vault_as_the_core_sees_it(
+fn an_error_of_vault_has_a_class(
     #[case] error: Error,
     #[case] class: Class,
     #[case] may_have_happened: bool,

@@ -53,7 +53,9 @@ pub(super) async fn prepare(ground: &Ground, pass: &mut Pass) -> Result<(), Stop
     }
     let obsolete = words::RESTORE_MANAGED_MARKERS;
     if pass.object().annotation(obsolete).is_some() {
-        pass.drop_annotation(obsolete).await.map_err(Error::from)?;
+        pass.remove_annotation(obsolete)
+            .await
+            .map_err(Error::from)?;
         return Err(Stop::Again);
     }
     let finalizer = pass.ensure_finalizer(words::FINALIZER).await;
@@ -161,7 +163,7 @@ pub(super) async fn apply<K: Declared>(
         && (applied.corrected || spent(ground.intent.as_ref()))
     {
         // One write a pass: the next one records what was done.
-        let gone = pass.drop_annotation(words::ALLOW_DESTRUCTIVE).await;
+        let gone = pass.remove_annotation(words::ALLOW_DESTRUCTIVE).await;
         gone.map_err(Error::from)?;
         return Err(Stop::Again);
     }

@@ -136,7 +136,7 @@ pub(super) fn connected(
     pass: &Pass,
 ) -> Result<(VaultConnection, Client, Health), Stop> {
     available(ctx, name, (who, pass.key())).map_err(|unavailable| {
-        match unavailable.meaning(name, pass.is_asked_for()) {
+        match unavailable.meaning(name, pass.is_urgent()) {
             (reason, Some(after)) => Stop::waiting(reason, after),
             (reason, None) => Stop::blocked(reason),
         }

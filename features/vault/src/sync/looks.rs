@@ -26,7 +26,7 @@ impl Looks {
         asked: u64,
         resync: Duration,
     ) -> Option<Duration> {
-        if pass.is_asked_for() {
+        if pass.is_urgent() {
             return None;
         }
         let key = (kind, pass.key().clone());

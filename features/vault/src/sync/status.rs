@@ -62,7 +62,7 @@ pub(super) async fn write<K: Declared>(
     // Calls that failed together would all be reported at once. Who has an intent to close writes now
     // anyway, and reports with that.
     let ended = if is_down
-        && !pass.is_asked_for()
+        && !pass.is_urgent()
         && told.applied.refused.is_empty()
         && let Some(after) = ctx.links.turn_to_tell(connection, who)
     {

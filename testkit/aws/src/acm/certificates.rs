@@ -1,33 +1,33 @@
-//! The certificates of all accounts, as ACM and CloudFront see them.
+//! The certificates of all accounts, shared by ACM and CloudFront.
 
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-/// How a certificate stands. Its JSON is CloudFront's word for it.
+/// The status of a certificate. Its JSON is CloudFront's name for it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Status {
-    /// The domains are not proved yet.
+    /// The domains are not validated yet.
     PendingValidation,
     /// It can be used.
     #[default]
     Issued,
-    /// It was not used for too long.
+    /// It was unused for too long.
     Inactive,
-    /// Its time is over.
+    /// It has expired.
     Expired,
-    /// Nobody proved the domains in time.
+    /// The domains were not validated in time.
     ValidationTimedOut,
-    /// It was called back.
+    /// It was revoked.
     Revoked,
     /// It was refused.
     Failed,
 }
 
 impl Status {
-    /// CloudFront's word.
+    /// CloudFront's name for it.
     pub fn cloudfront(self) -> &'static str {
         match self {
             Self::PendingValidation => "pending-validation",
@@ -40,7 +40,7 @@ impl Status {
         }
     }
 
-    /// ACM's word.
+    /// ACM's name for it.
     pub fn acm(self) -> String {
         self.cloudfront().replace('-', "_").to_uppercase()
     }
@@ -51,24 +51,24 @@ impl Status {
 pub struct Certificate {
     /// ARN, in us-east-1.
     pub arn: String,
-    /// The names it is good for, the main one first.
+    /// The names it covers, the main one first.
     pub names: Vec<String>,
-    /// How it stands.
+    /// Its status.
     pub status: Status,
-    /// Whether CloudFront asked for it.
+    /// Whether CloudFront requested it.
     pub managed: bool,
-    /// When it was asked for.
+    /// When it was requested.
     pub since: Timestamp,
 }
 
 impl Certificate {
-    /// Whether it is issued and good for `domain`.
+    /// Whether it is issued and covers `domain`.
     pub fn covers(&self, domain: &str) -> bool {
         self.status == Status::Issued && self.names.iter().any(|name| fits(name, domain))
     }
 }
 
-/// Equal, or `*.x` for exactly one more label; case does not count.
+/// Equal, or `*.x` for exactly one more label; case is ignored.
 fn fits(name: &str, domain: &str) -> bool {
     if name.eq_ignore_ascii_case(domain) {
         return true;
@@ -91,24 +91,24 @@ impl Certificates {
         self.by_arn.get(arn)
     }
 
-    /// Puts a certificate in the place of one of the same ARN.
+    /// Adds a certificate, or replaces the one of the same ARN.
     pub fn put(&mut self, certificate: Certificate) {
         self.by_arn.insert(certificate.arn.clone(), certificate);
     }
 
-    /// Changes how a certificate stands.
+    /// Changes the status of a certificate.
     pub fn set(&mut self, arn: &str, status: Status) {
         if let Some(certificate) = self.by_arn.get_mut(arn) {
             certificate.status = status;
         }
     }
 
-    /// Takes one away; `false` if there is none.
+    /// Removes a certificate; `false` if there is none.
     pub fn remove(&mut self, arn: &str) -> bool {
         self.by_arn.remove(arn).is_some()
     }
 
-    /// All of them.
+    /// All certificates.
     pub fn all(&self) -> impl Iterator<Item = &Certificate> {
         self.by_arn.values()
     }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_issued_covers_nothing() {
+    fn a_certificate_that_is_not_issued_covers_nothing() {
         let mut certificate = Certificate {
             arn: String::new(),
             names: vec!["a.example.com".to_owned()],
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn acm_and_cloudfront_have_their_own_words() {
+    fn acm_and_cloudfront_name_a_status_differently() {
         assert_eq!(Status::ValidationTimedOut.acm(), "VALIDATION_TIMED_OUT");
         assert_eq!(
             Status::ValidationTimedOut.cloudfront(),

@@ -1,11 +1,11 @@
 //! ACM: DescribeCertificate (JSON 1.1, us-east-1).
 //!
-//! Certificates come by `mutate`, each form alone:
-//! - `{"service": "acm", "certificate": {"arn", "names": ["*.example.com"], "status"?}}` puts one;
+//! Certificates are edited by `mutate`, one change per request:
+//! - `{"service": "acm", "certificate": {"arn", "names": ["*.example.com"], "status"?}}` adds one;
 //!   the first name is its domain name, the status `ISSUED` unless given;
 //! - `{"service": "acm", "delete": "<arn>"}`.
 //!
-//! CloudFront asks for the same certificates and adds its managed ones.
+//! CloudFront reads the same certificates and adds its managed ones.
 
 mod certificates;
 
@@ -36,14 +36,14 @@ struct Describe {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Change {
-    Certificate(Seed),
+enum CertificateChange {
+    Certificate(CertificateSeed),
     Delete(String),
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Seed {
+struct CertificateSeed {
     arn: String,
     names: Vec<String>,
     #[serde(default)]
@@ -51,7 +51,7 @@ struct Seed {
 }
 
 impl Acm {
-    /// An ACM over certificates that others see too.
+    /// An ACM with certificates that it shares with other services.
     pub fn new(certificates: Arc<Mutex<Certificates>>) -> Self {
         Self { certificates }
     }
@@ -66,14 +66,14 @@ impl Acm {
         })?;
         let caller = call.caller.filter(|caller| caller.account == account);
         caller.ok_or_else(|| {
-            let told =
+            let message =
                 format!("You are not authorized to perform acm:DescribeCertificate on {arn}");
-            ApiError::new(400, "AccessDeniedException", &told)
+            ApiError::new(400, "AccessDeniedException", &message)
         })?;
         let certificates = self.certificates.lock();
         let certificate = certificates.get(arn).ok_or_else(|| {
-            let told = format!("Could not find certificate {arn}.");
-            ApiError::new(400, "ResourceNotFoundException", &told)
+            let message = format!("Could not find certificate {arn}.");
+            ApiError::new(400, "ResourceNotFoundException", &message)
         })?;
         Ok(json!({ "Certificate": shown(certificate) }))
     }
@@ -143,7 +143,7 @@ impl Service for Acm {
     fn mutate(&mut self, moment: &Moment<'_>, change: Value) -> Result<Value, ControlError> {
         let mut certificates = self.certificates.lock();
         match read("mutate acm", change)? {
-            Change::Certificate(Seed { arn, names, status }) => {
+            CertificateChange::Certificate(CertificateSeed { arn, names, status }) => {
                 if account(&arn).is_none() || names.is_empty() {
                     return Err(ControlError::invalid(
                         "mutate acm: a certificate has an arn (arn:aws:acm:us-east-1:<account>:certificate/<id>) and names",
@@ -157,7 +157,7 @@ impl Service for Acm {
                     since: moment.now,
                 });
             }
-            Change::Delete(arn) => {
+            CertificateChange::Delete(arn) => {
                 if !certificates.remove(&arn) {
                     return Err(ControlError::unknown(format!("no certificate {arn}")));
                 }
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_tells_its_names_and_its_state() {
+    fn a_certificate_has_its_names_and_its_status() {
         let mut desk = Desk::new();
         let seed = json!({ "arn": ARN, "names": ["*.example.com", "example.com"] });
         desk.mutate("acm", json!({ "certificate": seed }));
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_certificate_and_a_foreign_one_are_told_apart() {
+    fn unknown_and_foreign_certificates_have_different_errors() {
         let mut desk = Desk::new();
         let (status, answer) = described(&mut desk, "test", ARN);
         assert_eq!(
@@ -224,7 +224,7 @@ mod tests {
     #[test]
     fn a_seed_without_names_is_refused() {
         let mut desk = Desk::new();
-        let told = desk.refused("acm", json!({ "certificate": { "arn": ARN, "names": [] } }));
-        assert!(told.contains("names"), "{told}");
+        let message = desk.refused("acm", json!({ "certificate": { "arn": ARN, "names": [] } }));
+        assert!(message.contains("names"), "{message}");
     }
 }

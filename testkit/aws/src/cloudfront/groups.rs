@@ -101,7 +101,7 @@ impl CloudFront {
     ) -> Result<Group, ApiError> {
         let live = self.live_group(at, id)?;
         matched(version, &live.version.etag)?;
-        let replaced = at.moment.switches.word("update") == "replace";
+        let replaced = at.moment.switches.choice("update") == "replace";
         let group = Group {
             ipv6: sent.ipv6.unwrap_or(replaced || live.ipv6),
             anycast: sent
@@ -214,7 +214,7 @@ impl CloudFront {
 
     /// Makes the account's default group if this is the moment for it and there is none: its id.
     pub(super) fn open_default_group(&mut self, at: &At<'_>, moment: &str) -> Option<String> {
-        let wanted = at.moment.switches.word("defaultGroup") == moment;
+        let wanted = at.moment.switches.choice("defaultGroup") == moment;
         if !wanted || self.store.default_group(at.account).is_some() {
             return None;
         }

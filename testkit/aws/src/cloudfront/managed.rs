@@ -59,8 +59,8 @@ impl CloudFront {
         moment: &Moment<'_>,
     ) -> Option<Managed> {
         let (resend, omit) = (
-            moment.switches.word("certResend"),
-            moment.switches.word("certOmit"),
+            moment.switches.choice("certResend"),
+            moment.switches.choice("certOmit"),
         );
         match (sent, &tenant.managed) {
             (None, None) => None,
@@ -112,7 +112,7 @@ impl CloudFront {
                 managed.status = status;
                 managed.issued_at = None;
                 let attach = status == Status::Issued
-                    && moment.switches.word("autoAttach") == "on"
+                    && moment.switches.choice("autoAttach") == "on"
                     && tenant.config.customizations.certificate.is_none();
                 if attach {
                     tenant.config.customizations.certificate = Some(managed.arn.clone());

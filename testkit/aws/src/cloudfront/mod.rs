@@ -153,7 +153,7 @@ impl At<'_> {
     /// The time whose state a write answers; `None`: it answers InProgress, whatever the delay.
     fn write_answered(&self) -> Option<Timestamp> {
         let Moment { now, switches, .. } = self.moment;
-        (switches.word("writeAnswers") == "Deployed").then_some(now)
+        (switches.choice("writeAnswers") == "Deployed").then_some(now)
     }
 
     /// How long a page is: what was asked for, but never longer than the switch allows.

@@ -84,7 +84,7 @@ impl CloudFront {
         )?;
         let live = self.live(at, id)?;
         matched(request.header("if-match"), &live.version.etag)?;
-        let mode = Mode::of(at.moment.switches.word("update"));
+        let mode = Mode::of(at.moment.switches.choice("update"));
         let config = live
             .config
             .updated(&body, mode, &self.default_id(at.account));
@@ -234,7 +234,7 @@ impl CloudFront {
                 .then_some(())
                 .ok_or_else(domain_taken)
         };
-        if at.moment.switches.word("conflictOrder") == "name" {
+        if at.moment.switches.choice("conflictOrder") == "name" {
             named()?;
             domains()
         } else {

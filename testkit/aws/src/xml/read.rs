@@ -6,10 +6,10 @@ use crate::protocol::ApiError;
 #[derive(Debug, Clone, Copy)]
 pub struct Node<'a, 'input>(roxmltree::Node<'a, 'input>);
 
-/// Takes a request apart: its root must be `root`, in `namespace` or in none.
+/// Parses a request: its root must be `root`, in `namespace` or in none.
 ///
 /// # Errors
-/// `MalformedInput` 400 where it is no XML or another document, else what `take` says.
+/// `MalformedInput` 400 if it is no XML or another document, else the error of `take`.
 pub fn document<T>(
     body: &[u8],
     root: &str,
@@ -20,8 +20,8 @@ pub fn document<T>(
     let parsed = roxmltree::Document::parse(text).map_err(|wrong| malformed(&wrong.to_string()))?;
     let found = parsed.root_element();
     if found.tag_name().name() != root {
-        let told = format!("expected {root}, found {}", found.tag_name().name());
-        return Err(malformed(&told));
+        let message = format!("expected {root}, found {}", found.tag_name().name());
+        return Err(malformed(&message));
     }
     if found
         .tag_name()
@@ -33,7 +33,7 @@ pub fn document<T>(
     take(Node(found))
 }
 
-/// The same where all members are optional: a request without any may come without a body.
+/// The same if all members are optional: a request without any may have no body.
 pub fn optional<T: Default>(
     body: &[u8],
     root: &str,
@@ -77,7 +77,7 @@ impl<'a> Node<'a, '_> {
         (!text.is_empty()).then_some(text)
     }
 
-    /// The text of a member that must be there.
+    /// The text of a required member.
     pub fn needed(self, name: &str) -> Result<String, ApiError> {
         self.leaf(name)
             .ok_or_else(|| invalid(&format!("{name} is required.")))
@@ -86,8 +86,8 @@ impl<'a> Node<'a, '_> {
     /// `true` or `false` in a member.
     pub fn flag(self, name: &str) -> Result<Option<bool>, ApiError> {
         let read = |text: String| {
-            let told = format!("{name} must be true or false, not '{text}'.");
-            text.parse().map_err(|_| invalid(&told))
+            let message = format!("{name} must be true or false, not '{text}'.");
+            text.parse().map_err(|_| invalid(&message))
         };
         self.leaf(name).map(read).transpose()
     }
@@ -95,13 +95,13 @@ impl<'a> Node<'a, '_> {
     /// A whole number in a member.
     pub fn number(self, name: &str) -> Result<Option<u64>, ApiError> {
         let read = |text: String| {
-            let told = format!("{name} must be a whole number, not '{text}'.");
-            text.parse().map_err(|_| invalid(&told))
+            let message = format!("{name} must be a whole number, not '{text}'.");
+            text.parse().map_err(|_| invalid(&message))
         };
         self.leaf(name).map(read).transpose()
     }
 
-    /// The elements of a list, which may go by several names; `None` where there is no list.
+    /// The elements of a list, which may have several names; `None` if there is no list.
     pub fn list(self, name: &str, elements: &[&str]) -> Result<Option<Vec<Self>>, ApiError> {
         let Some(list) = self.child(name) else {
             return Ok(None);
@@ -116,7 +116,7 @@ impl<'a> Node<'a, '_> {
         }
     }
 
-    /// Refuses members that are none of `known`: what we do not emulate must not pass unseen.
+    /// Refuses members that are not in `known`, so that members we do not emulate are not ignored.
     pub fn only(self, known: &[&str]) -> Result<(), ApiError> {
         match self.children().find(|one| !known.contains(&one.name())) {
             None => Ok(()),
@@ -147,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn taken<T>(
+    fn parsed<T>(
         body: &str,
         take: impl FnOnce(Node<'_, '_>) -> Result<T, ApiError>,
     ) -> Result<T, ApiError> {
@@ -157,14 +157,14 @@ mod tests {
     #[test]
     fn members_are_found_whatever_their_order_and_prefix() {
         let body = r#"<p:R xmlns:p="urn:x"><p:B> t &amp; u </p:B><p:A>true</p:A></p:R>"#;
-        let read = taken(body, |root| Ok((root.flag("A")?, root.leaf("B"))));
+        let read = parsed(body, |root| Ok((root.flag("A")?, root.leaf("B"))));
         assert_eq!(read, Ok((Some(true), Some(" t & u ".to_owned()))));
     }
 
     #[test]
     fn an_empty_list_is_not_an_absent_one() {
         let body = r#"<R xmlns="urn:x"><Empty/><Full><member/><Old/></Full></R>"#;
-        let counts = taken(body, |root| {
+        let counts = parsed(body, |root| {
             let count = |name| {
                 let list = root.list(name, &["member", "Old"])?;
                 Ok(list.map(|elements| elements.len()))
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn no_body_is_a_request_without_members_where_none_is_needed() {
+    fn an_empty_body_is_valid_if_no_member_is_required() {
         let read = |body: &[u8]| optional(body, "R", "urn:x", |root| Ok(root.leaf("A")));
         assert_eq!(read(b""), Ok(None));
         assert_eq!(read(b"<R><A>1</A></R>"), Ok(Some("1".to_owned())));
@@ -188,8 +188,8 @@ mod tests {
     #[case::another_namespace(r#"<R xmlns="urn:y"/>"#, "MalformedInput")]
     #[case::no_boolean("<R><A>yes</A></R>", "InvalidArgument")]
     #[case::unknown_member("<R><C/></R>", "MalformedInput")]
-    fn what_cannot_be_meant_is_refused(#[case] body: &str, #[case] code: &str) {
-        let read = taken(body, |root| {
+    fn an_invalid_document_is_refused(#[case] body: &str, #[case] code: &str) {
+        let read = parsed(body, |root| {
             root.only(&["A"])?;
             root.flag("A")
         });

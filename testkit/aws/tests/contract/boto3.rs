@@ -1,7 +1,7 @@
-//! The wire form as a client that is not ours sees it: boto3 calls every operation, and
-//! `boto3_check.py` compares what it reads out of the answers.
+//! The wire format checked with another client: boto3 calls every operation, and `boto3_check.py`
+//! compares the parsed answers.
 //!
-//! boto3 lies in a virtual environment in the cache, made once per version.
+//! boto3 is in a virtual environment in the cache, created once per version.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ async fn boto3_finds_every_operation_as_aws_has_it() {
     let script = tests().join("boto3_check.py");
     let mut check = Command::new(python);
     check.arg(script).arg(emulator.url());
-    // The caller's own AWS settings and proxies have no say here.
+    // The user's own AWS settings and proxies are not used here.
     for name in ["AWS_PROFILE", "AWS_DEFAULT_PROFILE", "AWS_ENDPOINT_URL"] {
         check.env_remove(name);
     }
@@ -29,21 +29,21 @@ async fn boto3_finds_every_operation_as_aws_has_it() {
         .env("AWS_SHARED_CREDENTIALS_FILE", "")
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .env("NO_PROXY", "*");
-    let told = check.output().expect("python runs");
-    assert!(told.status.success(), "{}", text(&told));
+    let output = check.output().expect("python runs");
+    assert!(output.status.success(), "{}", text(&output));
 }
 
-/// The folder of these tests in the checkout that is tested. Cargo and `cargo xtask test` name the
-/// package; checkouts may share a target folder, so where this was compiled counts only without.
+/// The folder of these tests in the tested checkout. Cargo and `cargo xtask test` name the package;
+/// without them the folder of the build is used, because checkouts may share a target folder.
 fn tests() -> PathBuf {
     let named = std::env::var_os("CARGO_MANIFEST_DIR");
     let package = named.unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&package).join("tests")
 }
 
-/// The Python that has boto3 at its pinned version; installed if it is not there yet.
+/// The Python with boto3 at its pinned version; installed if it is missing.
 ///
-/// Two processes never install at once, and an installation that was stopped does not look ready.
+/// Two processes never install at once, and an interrupted installation is never used.
 fn boto3() -> Result<PathBuf, String> {
     let version = REQUIREMENTS
         .lines()
@@ -87,18 +87,18 @@ fn boto3() -> Result<PathBuf, String> {
 }
 
 fn run(mut command: Command, remedy: &str) -> Result<(), String> {
-    let told = command
+    let output = command
         .output()
         .map_err(|wrong| format!("{command:?} cannot be run: {wrong}; {remedy}"))?;
-    if told.status.success() {
+    if output.status.success() {
         return Ok(());
     }
-    Err(format!("{command:?} failed; {remedy}\n{}", text(&told)))
+    Err(format!("{command:?} failed; {remedy}\n{}", text(&output)))
 }
 
-fn text(told: &Output) -> String {
-    let [out, error] = [&told.stdout, &told.stderr].map(|part| String::from_utf8_lossy(part));
-    format!("{}\n{out}{error}", told.status)
+fn text(output: &Output) -> String {
+    let [out, error] = [&output.stdout, &output.stderr].map(|part| String::from_utf8_lossy(part));
+    format!("{}\n{out}{error}", output.status)
 }
 
 /// The cache folder: `$PONTOON_CACHE`, `$XDG_CACHE_HOME/pontoon` or `$HOME/.cache/pontoon`.

@@ -1,4 +1,4 @@
-//! Control: log, switches, reset, and refusals that say what is right.
+//! Control: log, switches, reset, and refusals that say what is valid.
 
 use std::net::{TcpListener, TcpStream};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::world::{TEST_ACCOUNT, World};
 
 #[tokio::test]
-async fn the_log_tells_each_request_in_order_from_where_one_left_off() {
+async fn the_log_lists_requests_in_order_since_a_number() {
     let world = World::start().await;
     world.put("a", "1").await;
     world.probe("test", "Get", json!({ "name": "b" })).await;
@@ -70,7 +70,7 @@ async fn a_refused_request_is_in_the_log_too() {
 }
 
 #[tokio::test]
-async fn a_reset_forgets_everything_but_the_time() {
+async fn a_reset_clears_everything_but_the_time() {
     let world = World::start().await;
     world.put("a", "1").await;
     world
@@ -127,7 +127,7 @@ async fn a_reset_forgets_everything_but_the_time() {
 }
 
 #[rstest]
-#[case::unknown_word(Method::GET, "clocks", json!(null), 404, "clock, switches")]
+#[case::unknown_path(Method::GET, "clocks", json!(null), 404, "clock, switches")]
 #[case::wrong_method(Method::PUT, "clock", json!({}), 405, "does not take PUT")]
 #[case::clock_without_order(Method::POST, "clock", json!({}), 400, "advance")]
 #[case::clock_unknown_field(Method::POST, "clock", json!({ "by": 1 }), 400, "`advance` or `factor`")]
@@ -145,21 +145,24 @@ async fn a_reset_forgets_everything_but_the_time() {
 #[case::log_since_nonsense(Method::GET, "log?since=x", json!(null), 400, "no whole number")]
 #[case::log_unknown_query(Method::GET, "log?from=1", json!(null), 400, "allowed: since")]
 #[tokio::test]
-async fn a_wrong_request_is_refused_with_what_is_right(
+async fn an_invalid_request_is_refused_with_what_is_valid(
     #[case] method: Method,
     #[case] path: &str,
     #[case] body: Value,
     #[case] status: u16,
-    #[case] told: &str,
+    #[case] expected: &str,
 ) {
     let world = World::start().await;
     let (got, answer) = world.control(method, path, body).await;
     assert_eq!(got, status, "{answer}");
-    assert!(answer["error"].as_str().unwrap().contains(told), "{answer}");
+    assert!(
+        answer["error"].as_str().unwrap().contains(expected),
+        "{answer}"
+    );
 }
 
 #[tokio::test]
-async fn one_wrong_switch_turns_none() {
+async fn one_invalid_switch_changes_none() {
     let world = World::start().await;
     let wanted = json!({ "probe": { "readLag": 5 }, "sts": { "x": 1 } });
     assert_eq!(world.control(Method::PUT, "switches", wanted).await.0, 400);
@@ -204,16 +207,16 @@ async fn a_stopped_emulator_frees_its_port() {
 }
 
 #[tokio::test]
-async fn a_start_that_cannot_be_is_refused() {
+async fn an_impossible_start_is_refused() {
     let twice = Emulator::builder()
         .service(Box::new(Probe::new()))
         .service(Box::new(Probe::new()))
         .start()
         .await;
     assert!(matches!(twice, Err(StartError::NameTaken("probe"))));
-    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let in_use = TcpListener::bind("127.0.0.1:0").unwrap();
     let error = Emulator::builder()
-        .listen(taken.local_addr().unwrap())
+        .listen(in_use.local_addr().unwrap())
         .start()
         .await
         .unwrap_err();

@@ -1,4 +1,4 @@
-//! Requests that meet: one zone takes one batch at a time, and one account its rate.
+//! Concurrent requests: one batch per zone at a time, and a rate per account.
 
 use std::time::Duration;
 
@@ -34,7 +34,7 @@ fn batch(world: &World, name: &str) -> RequestBuilder {
         .body(body)
 }
 
-/// Waits until the rule of the first batch is used up: from then on it has the zone.
+/// Waits until the rule of the first batch is used up: from then on the batch uses the zone.
 async fn has_arrived(world: &World) {
     loop {
         let faults = world.controlled(Method::GET, "faults", Value::Null).await;
@@ -65,14 +65,14 @@ async fn a_zone_takes_one_batch_at_a_time() {
         (status, answer.text("Code").as_str()),
         (400, "PriorRequestNotComplete")
     );
-    let told = world
+    let seen = world
         .controlled(Method::GET, "violations", Value::Null)
         .await;
-    assert_eq!(told["violations"][0]["rule"], "batchesAtOnce");
+    assert_eq!(seen["violations"][0]["rule"], "batchesAtOnce");
 }
 
 #[tokio::test]
-async fn a_client_that_left_gives_the_zone_back() {
+async fn a_client_that_left_frees_the_zone() {
     let world = world_with_zone().await;
     slowed(&world, "10m").await;
     let first = tokio::select! {
@@ -91,7 +91,7 @@ async fn a_client_that_left_gives_the_zone_back() {
 }
 
 #[tokio::test]
-async fn an_account_is_throttled_beyond_its_rate_and_another_is_not() {
+async fn an_account_is_throttled_above_its_rate_but_others_are_not() {
     let world = World::start().await;
     world
         .controlled(Method::POST, "clock", json!({ "factor": 0 }))

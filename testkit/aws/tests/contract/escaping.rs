@@ -1,16 +1,16 @@
-//! Any text survives the XML the emulator writes, as a reader that is not ours sees it.
+//! Any text in the emulator's XML is read back unchanged by another parser.
 
 use aws_emulator::xml::Element;
 use proptest::prelude::*;
 
-/// Characters XML 1.0 cannot carry, even escaped.
+/// Characters that XML 1.0 does not allow, even escaped.
 fn is_forbidden(character: char) -> bool {
     matches!(character, '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}')
 }
 
 proptest! {
     #[test]
-    fn text_comes_back_as_it_went_in(text in any::<String>(), space in "[a-z<>&\"' ]{1,20}") {
+    fn text_is_read_back_unchanged(text in any::<String>(), space in "[a-z<>&\"' ]{1,20}") {
         let document = Element::new("Root").xmlns(&space).leaf("Leaf", &text).document();
         let parsed = roxmltree::Document::parse(&document).expect("well-formed XML");
         let leaf = parsed.root_element().first_element_child().expect("the leaf");

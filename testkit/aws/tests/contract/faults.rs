@@ -1,4 +1,4 @@
-//! Each kind of fault does what it says, to whom it says, as often as it says.
+//! Each kind of fault applies to the right requests, as often as its rule says.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 #[tokio::test]
-async fn an_injected_error_comes_in_the_services_protocol_and_executes_nothing() {
+async fn an_injected_error_uses_the_protocol_and_executes_nothing() {
     let world = World::start().await;
     let error = json!({ "status": 400, "code": "ThrottlingException", "message": "Rate exceeded" });
     world.fault(json!({ "service": "probe", "operation": "Put", "times": 1, "effect": { "error": error } })).await;
@@ -91,7 +91,7 @@ async fn a_stale_read_sees_the_state_before_the_last_change() {
 }
 
 #[tokio::test]
-async fn a_fresh_thing_is_not_there_yet_for_a_stale_read() {
+async fn a_new_thing_is_missing_in_a_stale_read() {
     let world = World::start().await;
     world.put("a", "1").await;
     world.fault(json!({ "effect": "stale" })).await;
@@ -106,7 +106,7 @@ async fn a_fresh_thing_is_not_there_yet_for_a_stale_read() {
 }
 
 #[tokio::test]
-async fn a_rule_for_one_caller_spares_the_others() {
+async fn a_rule_for_one_caller_does_not_affect_others() {
     let world = World::start().await;
     let error = json!({ "status": 400, "code": "AccessDeniedException" });
     world
@@ -123,7 +123,7 @@ async fn a_rule_for_one_caller_spares_the_others() {
 }
 
 #[tokio::test]
-async fn a_deleted_rule_hits_no_more() {
+async fn a_deleted_rule_no_longer_applies() {
     let world = World::start().await;
     let error = json!({ "status": 503, "code": "ServiceUnavailable" });
     let first = world
@@ -163,9 +163,15 @@ async fn a_deleted_rule_hits_no_more() {
 #[case::unknown_service(json!({ "service": "sqs", "effect": "stale" }), "sts, probe")]
 #[case::bad_span(json!({ "effect": { "delay": "soon" } }), "250ms")]
 #[tokio::test]
-async fn a_wrong_rule_is_refused_with_what_is_right(#[case] rule: Value, #[case] told: &str) {
+async fn an_invalid_rule_is_refused_with_what_is_valid(
+    #[case] rule: Value,
+    #[case] expected: &str,
+) {
     let world = World::start().await;
     let (status, answer) = world.control(Method::POST, "faults", rule).await;
     assert_eq!(status, 400);
-    assert!(answer["error"].as_str().unwrap().contains(told), "{answer}");
+    assert!(
+        answer["error"].as_str().unwrap().contains(expected),
+        "{answer}"
+    );
 }

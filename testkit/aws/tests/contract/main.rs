@@ -1,6 +1,6 @@
-//! The emulator over real HTTP: who may call, what goes wrong on request, what is told.
+//! The emulator over real HTTP: authentication, faults, control.
 
-// Not the product: deadlines of tests are real time.
+// Not part of the product: deadlines of tests are in real time.
 #![allow(clippy::disallowed_methods)]
 
 mod boto3;

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::world::World;
 
 async fn rules(world: &World) -> Vec<Value> {
-    let told = world
+    let answer = world
         .controlled(Method::GET, "violations", Value::Null)
         .await;
-    told["violations"]
+    answer["violations"]
         .as_array()
         .unwrap()
         .iter()
@@ -71,7 +71,7 @@ async fn a_token_with_another_body_is_a_mismatch() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_not_found() {
+async fn a_missing_thing_is_not_found() {
     let world = World::start().await;
     for operation in ["Get", "Delete"] {
         let (status, answer) = world.probe("test", operation, json!({ "name": "a" })).await;
@@ -135,7 +135,7 @@ async fn reads_lag_on_the_emulators_clock() {
 }
 
 #[tokio::test]
-async fn a_list_can_be_narrowed_to_a_marker() {
+async fn a_list_can_be_filtered_by_marker() {
     let world = World::start().await;
     for (name, marker) in [("a", "m"), ("b", "n")] {
         world
@@ -152,7 +152,7 @@ async fn a_list_can_be_narrowed_to_a_marker() {
 }
 
 #[tokio::test]
-async fn a_well_behaved_owner_is_not_told_on() {
+async fn calls_of_the_owner_are_no_violations() {
     let world = World::start().await;
     for value in ["1", "2"] {
         world
@@ -177,7 +177,7 @@ async fn a_well_behaved_owner_is_not_told_on() {
 }
 
 #[tokio::test]
-async fn two_things_with_one_marker_are_told_over_all_accounts() {
+async fn two_things_with_one_marker_are_reported_over_all_accounts() {
     let world = World::start().await;
     world
         .probe(
@@ -197,7 +197,7 @@ async fn two_things_with_one_marker_are_told_over_all_accounts() {
 }
 
 #[tokio::test]
-async fn a_foreign_thing_touched_is_told_though_it_goes_through() {
+async fn a_change_of_a_foreign_thing_is_executed_and_reported() {
     let world = World::start().await;
     let seed = json!({ "service": "probe", "put": { "name": "a", "value": "theirs" } });
     world.controlled(Method::POST, "mutate", seed).await;
@@ -226,7 +226,7 @@ async fn a_foreign_thing_touched_is_told_though_it_goes_through() {
 }
 
 #[tokio::test]
-async fn edits_from_behind_are_not_told_on() {
+async fn direct_edits_are_not_reported() {
     let world = World::start().await;
     world
         .probe(

@@ -1,4 +1,4 @@
-//! The program: tells where it listens, and says what is wrong with its flags.
+//! The program: prints its address, and says what is wrong with its flags.
 
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
@@ -6,7 +6,7 @@ use std::process::{Child, Command, Output, Stdio};
 
 use crate::world::World;
 
-/// Killed at the end, whatever happens.
+/// Killed at the end, also after a failure.
 struct Running(Child);
 
 impl Drop for Running {
@@ -48,19 +48,19 @@ async fn it_prints_its_url_and_answers_there() {
 }
 
 #[test]
-fn a_wrong_flag_ends_with_2_and_says_what_is_right() {
-    let (code, told) = refused(&["--listen", "nowhere"]);
+fn an_invalid_flag_ends_with_2_and_the_valid_form() {
+    let (code, message) = refused(&["--listen", "nowhere"]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("--listen <ADDRESS:PORT>"), "{told}");
-    let (code, told) = refused(&["--listen", "127.0.0.1:0", "--clock-factor", "2e9"]);
+    assert!(message.contains("--listen <ADDRESS:PORT>"), "{message}");
+    let (code, message) = refused(&["--listen", "127.0.0.1:0", "--clock-factor", "2e9"]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("out of range"), "{told}");
+    assert!(message.contains("out of range"), "{message}");
 }
 
 #[test]
-fn a_taken_port_ends_with_2_and_says_so() {
-    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let (code, told) = refused(&["--listen", &taken.local_addr().expect("bound").to_string()]);
+fn a_port_in_use_ends_with_2_and_a_message() {
+    let in_use = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let (code, message) = refused(&["--listen", &in_use.local_addr().expect("bound").to_string()]);
     assert_eq!(code, Some(2));
-    assert!(told.contains("cannot listen on"), "{told}");
+    assert!(message.contains("cannot listen on"), "{message}");
 }

@@ -1,4 +1,4 @@
-//! A service that answers in one region only, under another name than it signs with.
+//! A service in one region only, with a signing name that differs from its name.
 
 use aws_emulator::protocol::{ApiError, Protocol};
 use aws_emulator::wire::{Request, Response};

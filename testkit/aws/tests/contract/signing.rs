@@ -1,4 +1,4 @@
-//! Who a request comes from, and how one is turned away.
+//! Authentication of requests, and refusals.
 
 use rstest::rstest;
 use serde_json::json;
@@ -6,7 +6,7 @@ use serde_json::json;
 use crate::world::{Key, TEST_ACCOUNT, World, authorization, document};
 
 #[tokio::test]
-async fn an_unsigned_query_request_is_told_in_xml() {
+async fn an_unsigned_query_request_is_refused_in_xml() {
     let world = World::start().await;
     let request = world.sts_request(None, "GetCallerIdentity", &[]);
     let (status, answer) = document(request.send().await.unwrap()).await;
@@ -23,7 +23,7 @@ async fn an_unsigned_query_request_is_told_in_xml() {
 }
 
 #[tokio::test]
-async fn an_unsigned_json_request_is_told_in_json() {
+async fn an_unsigned_json_request_is_refused_in_json() {
     let world = World::start().await;
     let request = world
         .http
@@ -53,7 +53,10 @@ async fn an_unsigned_json_request_is_told_in_json() {
     "slash-delimited"
 )]
 #[tokio::test]
-async fn a_malformed_signature_is_incomplete_and_named(#[case] header: &str, #[case] wrong: &str) {
+async fn a_malformed_signature_is_refused_with_the_reason(
+    #[case] header: &str,
+    #[case] wrong: &str,
+) {
     let world = World::start().await;
     let request = world
         .sts_request(None, "GetCallerIdentity", &[])
@@ -81,7 +84,7 @@ async fn a_signature_without_a_date_is_incomplete() {
 #[case::the_default_key("test", TEST_ACCOUNT)]
 #[case::digits_in_the_key("AKIA111122223333ABCD", "111122223333")]
 #[tokio::test]
-async fn a_key_leads_to_its_account(#[case] key: &str, #[case] account: &str) {
+async fn a_key_belongs_to_its_account(#[case] key: &str, #[case] account: &str) {
     let world = World::start().await;
     let (status, answer) = world.sts(&key.into(), "GetCallerIdentity", &[]).await;
     assert_eq!((status, answer.text("Account").as_str()), (200, account));
@@ -107,7 +110,7 @@ async fn a_presigned_url_is_signed_too() {
 }
 
 #[tokio::test]
-async fn nobodys_key_is_refused_in_each_protocols_words() {
+async fn an_unknown_key_is_refused_in_each_protocol() {
     let world = World::start().await;
     let (status, answer) = world
         .sts(&"stranger".into(), "GetCallerIdentity", &[])
@@ -134,7 +137,7 @@ async fn accounts_see_only_their_own_things() {
 }
 
 #[tokio::test]
-async fn a_service_that_is_not_there_is_told_with_those_that_are() {
+async fn an_unknown_service_is_refused_with_the_known_ones() {
     let world = World::start().await;
     let answer = world
         .signed(&Key::from("test"), "braket")
@@ -150,7 +153,7 @@ async fn a_service_that_is_not_there_is_told_with_those_that_are() {
 }
 
 #[tokio::test]
-async fn an_operation_that_is_not_there_is_told() {
+async fn an_unknown_operation_is_refused() {
     let world = World::start().await;
     let (status, answer) = world.probe("test", "Explode", json!({})).await;
     assert_eq!((status, &answer["__type"]), (400, &json!("InvalidAction")));

@@ -1,4 +1,4 @@
-//! Sessions: who may have one, for how long, and that it ends.
+//! Sessions: who may open one, for how long, and their expiry.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -76,12 +76,12 @@ async fn the_length_of_a_session_is_bounded(#[case] seconds: &str, #[case] refus
     let (status, answer) = world.sts(&"test".into(), "AssumeRole", &params).await;
     match refused {
         None => assert_eq!(status, 200),
-        Some(told) => {
+        Some(expected) => {
             assert_eq!(
                 (status, answer.text("Code").as_str()),
                 (400, "ValidationError")
             );
-            assert!(answer.text("Message").contains(told), "{answer:?}");
+            assert!(answer.text("Message").contains(expected), "{answer:?}");
         }
     }
 }
@@ -123,7 +123,7 @@ async fn a_session_ends_on_the_emulators_clock() {
 }
 
 #[tokio::test]
-async fn a_session_key_without_its_token_is_nobodys() {
+async fn a_session_key_without_its_token_is_unknown() {
     let world = world_with_role().await;
     let key = world.assume(&[("ExternalId", "secret-handshake")]).await;
     for token in [None, Some("another".to_owned())] {
@@ -142,7 +142,7 @@ async fn a_session_key_without_its_token_is_nobodys() {
 }
 
 #[tokio::test]
-async fn a_session_of_a_session_lasts_an_hour_at_most() {
+async fn a_session_opened_by_a_session_lasts_at_most_an_hour() {
     let world = world_with_role().await;
     let key = world.assume(&[("ExternalId", "secret-handshake")]).await;
     let params = [
@@ -202,7 +202,7 @@ async fn a_web_identity_needs_no_signature() {
 #[case::not_base64("a!.b!.c")]
 #[case::no_claims("e30.e30.c")]
 #[tokio::test]
-async fn a_token_without_the_form_of_one_is_refused(#[case] token: &str) {
+async fn a_malformed_token_is_refused(#[case] token: &str) {
     let world = world_with_role().await;
     let params = [
         ("RoleArn", ROLE),
@@ -218,7 +218,7 @@ async fn a_token_without_the_form_of_one_is_refused(#[case] token: &str) {
 }
 
 #[tokio::test]
-async fn a_key_can_be_given_to_an_account_and_a_role_forbidden_again() {
+async fn keys_can_be_added_and_roles_forbidden_again() {
     let world = world_with_role().await;
     let change = json!({ "service": "sts", "keys": { "mine": "333333333333" }, "forbid": [ROLE] });
     world.controlled(Method::POST, "mutate", change).await;

@@ -1,4 +1,4 @@
-//! An emulator with a probe in it, and a client that signs as far as the emulator looks.
+//! An emulator with a probe, and a client that signs as far as the emulator checks.
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ impl World {
         Self::of(Emulator::builder().service(Box::new(Probe::new()))).await
     }
 
-    /// A world with every service there is.
+    /// A world with all services.
     pub(crate) async fn whole() -> Self {
         Self::of(Emulator::builder().every_service()).await
     }
@@ -177,7 +177,7 @@ impl World {
     }
 }
 
-/// An XML answer, read by a parser that is not the emulator's.
+/// An XML answer, read by another parser than the emulator's.
 #[derive(Debug)]
 pub(crate) struct Document(String);
 

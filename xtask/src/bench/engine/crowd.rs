@@ -1,4 +1,4 @@
-//! 10,000 objects of 2 KB with a child each: memory, the way of an edit, and a resync.
+//! 10,000 objects of 2 KB with a child each: memory, the latency of an edit, and a resync.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
@@ -14,10 +14,10 @@ use crate::progress::Progress;
 use crate::verdict::Error;
 
 const OBJECTS: usize = 10_000;
-/// The text alone, so an object is a little larger.
+/// The length of the text; an object is a little larger.
 const TEXT: usize = 2_048;
 const EDITS: usize = 200;
-/// Short, for the bench's sake: a resync looks at each object once, however often it comes.
+/// Short, to save time: a resync makes one pass over each object, whatever its interval.
 const RESYNC: Duration = Duration::from_secs(20);
 
 pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Found> {
@@ -31,7 +31,7 @@ pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Fo
     progress.step("10,000 objects: edits");
     let latencies = edits(cluster).await?;
     cluster.stop().await?;
-    let (writes, looks) = resync(cluster, progress).await?;
+    let (writes, resync_passes) = resync(cluster, progress).await?;
     let (p50, p99) = (quantile(&latencies, 0.5), quantile(&latencies, 0.99));
     let slowest = quantile(&latencies, 1.0);
     let notes = vec![
@@ -39,7 +39,7 @@ pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Fo
         format!(
             "edit to pass: median {p50:.1} ms, 99th of 100 {p99:.1} ms, slowest {slowest:.1} ms of {EDITS}"
         ),
-        format!("resync: {looks} passes over {OBJECTS} objects"),
+        format!("resync: {resync_passes} passes over {OBJECTS} objects"),
     ];
     Ok(Found {
         bars: vec![
@@ -67,8 +67,8 @@ pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Fo
     })
 }
 
-/// Milliseconds from the API server's receipt of an edit to that of the pass's first request: the
-/// pass began between the two.
+/// Milliseconds between the API server's receipt of an edit and of the pass's first request; the pass
+/// began between the two.
 async fn edits(cluster: &Cluster) -> Result<Vec<f64>> {
     let mark = cluster.plane.mark();
     for number in 0..EDITS {
@@ -76,14 +76,14 @@ async fn edits(cluster: &Cluster) -> Result<Vec<f64>> {
         let text = format!("edit {number}");
         cluster.edit_probe(&name, &text).await?;
         let path = format!("{}/{name}", config_maps_path(PROBES));
-        let look = async || {
+        let attempt = async || {
             let child = cluster.read(&path).await?;
             Ok((child["data"]["text"] == *text).then_some(()))
         };
         eventually_within(
             PATIENCE,
             &format!("{name} is edited and its child follows"),
-            look,
+            attempt,
         )
         .await?;
     }
@@ -96,7 +96,7 @@ async fn edits(cluster: &Cluster) -> Result<Vec<f64>> {
         edited.insert(entry.name, entry.time);
     }
     let mut began: HashMap<String, Timestamp> = HashMap::new();
-    for entry in cluster.asked(mark, PROBES).await? {
+    for entry in cluster.config_map_requests(mark, PROBES).await? {
         if edited
             .get(&entry.name)
             .is_some_and(|edit| *edit <= entry.time)
@@ -133,16 +133,16 @@ async fn resync(cluster: &Cluster, progress: &Progress) -> Result<(f64, f64)> {
         Instant::now(),
     );
     until_passes(cluster, before + all).await?;
-    // Each object's time comes within a tenth of the period.
+    // Each object is due within a tenth of the period.
     let rest = RESYNC.mul_f64(1.2).saturating_sub(began.elapsed());
     tokio::time::sleep(rest).await;
     let writes = cluster.world.writes_since(mark).await?;
-    let looks = passes(cluster.operator()).await? - before;
+    let resync_passes = passes(cluster.operator()).await? - before;
     cluster.stop().await?;
-    Ok((f64::from(u32::try_from(writes.len())?), looks))
+    Ok((f64::from(u32::try_from(writes.len())?), resync_passes))
 }
 
 async fn until_passes(cluster: &Cluster, number: f64) -> Result<()> {
-    let look = async || Ok((passes(cluster.operator()).await? >= number).then_some(()));
-    eventually_within(PATIENCE, &format!("{number} passes have ended"), look).await
+    let attempt = async || Ok((passes(cluster.operator()).await? >= number).then_some(()));
+    eventually_within(PATIENCE, &format!("{number} passes have ended"), attempt).await
 }

@@ -1,4 +1,4 @@
-//! An empty cluster: how long the start takes, and what an operator with nothing to do holds.
+//! An empty cluster: the duration of the start, and the memory of an idle operator.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use super::super::cluster::{Cluster, resident, until_ready};
 use super::super::found::Found;
 use crate::progress::Progress;
 
-/// Starts that are measured; the slowest counts.
+/// How many starts are measured; the slowest counts.
 const STARTS: usize = 5;
 
 pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Found> {

@@ -4,8 +4,8 @@
 //! small cluster: idle ─▶ start ─▶ waves of 4,000 applies (bare loop, ours, with a bad object) ─▶ succession
 //! large cluster: 10,000 objects ─▶ memory ─▶ edits ─▶ one resync
 //! ```
-//! Times come from the API server's audit log where they can: one clock for the bare loop and for
-//! ours, and nothing of the measuring in between.
+//! Times come from the API server's audit log if possible: one clock for the bare loop and for the
+//! operator, without the overhead of measuring.
 
 mod crowd;
 mod idle;
@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::tools;
 use crate::verdict::{Error, Verdict};
 
-/// What the operator is measured against.
+/// The servers that the operator is measured against.
 const SERVERS: [Tool; 2] = [Tool::KubeApiserver, Tool::Etcd];
 
 /// Measures all bars and prints them.

@@ -1,4 +1,4 @@
-//! Probes and their children, and what the bench does with them.
+//! Probes and their children, and the operations of the bench on them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use super::super::cluster::{APPLY, Cluster, JSON, PATIENCE, send};
 
 /// The namespace of the Probes.
 pub(super) const PROBES: &str = "probes";
-/// The namespace of what the bare loop applies.
+/// The namespace of the objects that the bare loop applies.
 pub(super) const BARE: &str = "bare";
 
 /// A cluster for Probes, in which the operator does not run.
@@ -27,7 +27,7 @@ pub(super) async fn cluster(operator: &Path) -> Result<Cluster> {
 }
 
 impl Cluster {
-    /// A client that is the operator to the API server, of which it knows nothing yet.
+    /// A new client with the operator's account.
     pub(super) async fn as_operator(&self) -> Result<Client> {
         let path = self
             .plane
@@ -40,7 +40,7 @@ impl Cluster {
         Ok(Client::try_from(config)?)
     }
 
-    /// Makes Probes `from..to` that only apply their child, each with a text of this length.
+    /// Creates Probes `from..to` that only apply their child, each with a text of this length.
     pub(super) async fn create_probes(&self, from: usize, to: usize, length: usize) -> Result<()> {
         let text = "x".repeat(length);
         let probe = |number| (probes_path(), probe(&probe_name(number), "Quiet", &text));
@@ -78,8 +78,8 @@ impl Cluster {
 
     /// Waits until that many children exist.
     pub(super) async fn until_children(&self, number: usize) -> Result<()> {
-        let look = async || Ok((self.children().await? >= number).then_some(()));
-        eventually_within(PATIENCE, &format!("{number} children exist"), look).await
+        let attempt = async || Ok((self.children().await? >= number).then_some(()));
+        eventually_within(PATIENCE, &format!("{number} children exist"), attempt).await
     }
 
     /// Removes all ConfigMaps of a namespace.
@@ -95,8 +95,12 @@ impl Cluster {
         .map(drop)
     }
 
-    /// What the operator's account asked about ConfigMaps since `mark`, in the order of the answers.
-    pub(super) async fn asked(&self, mark: Mark, namespace: &str) -> Result<Vec<Entry>> {
+    /// The requests of the operator's account about ConfigMaps since `mark`, in the order of the answers.
+    pub(super) async fn config_map_requests(
+        &self,
+        mark: Mark,
+        namespace: &str,
+    ) -> Result<Vec<Entry>> {
         let user = format!(
             "system:serviceaccount:{}:pontoon",
             self.world.operator_namespace()
@@ -111,7 +115,7 @@ impl Cluster {
         Ok(entries)
     }
 
-    /// Writes the operator's Lease: held by the bench for long, or by nobody.
+    /// Writes the operator's Lease: with the bench as its holder for a long time, or without a holder.
     pub(super) async fn give_lease(&self, holder: &str) -> Result<()> {
         let lease = json!({
             "apiVersion": "coordination.k8s.io/v1",
@@ -163,10 +167,10 @@ pub(super) async fn passes(operator: &Operator) -> Result<f64> {
         .await
 }
 
-/// Waits until no pass has ended for a second, and none is under way.
+/// Waits until no pass has ended for a second, and none is running.
 pub(super) async fn until_quiet(operator: &Operator) -> Result<()> {
     let mut before = None;
-    let look = async || {
+    let attempt = async || {
         let now = (
             passes(operator).await?,
             operator.metric("pontoon_passes_in_flight", &[]).await?,
@@ -176,5 +180,5 @@ pub(super) async fn until_quiet(operator: &Operator) -> Result<()> {
         tokio::time::sleep(Duration::from_secs(1)).await;
         Ok(quiet.then_some(()))
     };
-    eventually_within(PATIENCE, "the operator has nothing to do", look).await
+    eventually_within(PATIENCE, "the operator has nothing to do", attempt).await
 }

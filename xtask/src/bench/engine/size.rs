@@ -1,4 +1,4 @@
-//! How large the program is that users get.
+//! The size of the program for users.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Two replicas: how long nobody acts after the leader was killed, or told to stop.
+//! Two replicas: the time without a leader after the leader was killed, or ended by SIGTERM.
 
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use crate::verdict::Error;
 
 /// The operator's default.
 const LEASE_SECONDS: f64 = 15.0;
-/// How often each end is tried; the slowest counts.
+/// How often each is measured; the slowest counts.
 const KILLS: usize = 2;
 const STOPS: usize = 3;
 
@@ -75,7 +75,7 @@ async fn succeed(cluster: &Cluster, next: &Operator, end: End) -> Result<f64> {
     }
     match end {
         End::Killed => {
-            // Just after a renewal, when the Lease has longest to run.
+            // Just after a renewal, when the Lease has the most time left.
             renewal(cluster).await?;
             cluster.operator().kill();
             first_pass(next).await
@@ -103,14 +103,14 @@ async fn first_pass(next: &Operator) -> Result<f64> {
 /// Waits until the leader has written its Lease.
 async fn renewal(cluster: &Cluster) -> Result<()> {
     let before = cluster.lease().await?;
-    let look = async || {
+    let attempt = async || {
         let now = cluster.lease().await?;
         Ok(
             (now["metadata"]["resourceVersion"] != before["metadata"]["resourceVersion"])
                 .then_some(()),
         )
     };
-    eventually_within(PATIENCE, "the leader renews its Lease", look).await
+    eventually_within(PATIENCE, "the leader renews its Lease", attempt).await
 }
 
 /// Edits one object until an edit fails.

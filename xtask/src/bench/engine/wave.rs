@@ -1,4 +1,4 @@
-//! Waves: 4,000 objects without a child each, then passes until every child exists. Beside it the
+//! Waves: 4,000 objects without a child, then passes until every child exists. For comparison, the
 //! same applies from a bare loop, and the same wave while one more object misbehaves.
 
 use std::collections::HashMap;
@@ -20,10 +20,10 @@ use crate::table::table;
 use crate::verdict::Error;
 
 const OBJECTS: usize = 4_000;
-/// Calls of the bare loop at once: the operator's default concurrency.
+/// Concurrent calls of the bare loop: the operator's default concurrency.
 const CONCURRENCY: usize = 16;
 const TEXT: usize = 64;
-/// Each comparison is made this often, in turn; the middle ratio counts.
+/// Each comparison is made this often, alternating; the median ratio counts.
 const ROUNDS: usize = 5;
 /// The object that misbehaves.
 const ODD: &str = "odd";
@@ -33,7 +33,7 @@ pub(super) async fn measure(cluster: &Cluster, progress: &Progress) -> Result<Fo
     cluster.create_probes(0, OBJECTS, TEXT).await?;
     let mut found = against_a_bare_loop(cluster, progress).await?;
     found.add(beside_a_bad_object(cluster, progress).await?);
-    // Succession finds all as it should be.
+    // The next bench needs all objects in order.
     cluster.apply_probe(ODD, "Quiet", "well again").await?;
     Ok(found)
 }
@@ -44,7 +44,7 @@ async fn against_a_bare_loop(cluster: &Cluster, progress: &Progress) -> Result<F
         progress.step(&format!(
             "4,000 applies, bare loop and ours: round {round} of {ROUNDS}"
         ));
-        // In turn, so that a server that grows slower over time favours neither.
+        // Alternating, so that a server that becomes slower over time favours neither.
         let (bare, ours) = if round % 2 == 1 {
             (bare(cluster).await?, cold(cluster).await?)
         } else {
@@ -103,18 +103,18 @@ async fn beside_a_bad_object(cluster: &Cluster, progress: &Progress) -> Result<F
     })
 }
 
-/// The three waves of a round, another one first each time.
+/// The three waves of a round, each round with another one first.
 async fn each_in_turn(cluster: &Cluster, round: usize) -> Result<[f64; 3]> {
     const BEHAVIOURS: [&str; 3] = ["Quiet", "Hang", "Panic"];
     let mut rates = [f64::NAN; 3];
-    for turn in 0..BEHAVIOURS.len() {
-        let at = (round + turn) % BEHAVIOURS.len();
+    for index in 0..BEHAVIOURS.len() {
+        let at = (round + index) % BEHAVIOURS.len();
         rates[at] = beside(cluster, BEHAVIOURS[at]).await?;
     }
     Ok(rates)
 }
 
-/// Applies a second by a loop that does nothing else, as the operator's account.
+/// Applies per second by a loop that does nothing else, with the operator's account.
 async fn bare(cluster: &Cluster) -> Result<f64> {
     let client = cluster.as_operator().await?;
     let (mark, began) = (cluster.plane.mark(), Timestamp::now());
@@ -141,12 +141,12 @@ async fn bare(cluster: &Cluster) -> Result<f64> {
         let sent: Result<()> = ended?;
         sent?;
     }
-    let applies = applies(cluster.asked(mark, BARE).await?);
+    let applies = applies(cluster.config_map_requests(mark, BARE).await?);
     cluster.empty(BARE).await?;
     rate(&applies, Some(began))
 }
 
-/// What the operator applies for a Probe, word for word but for names.
+/// The object that the operator applies for a Probe, identical except for names.
 fn child(number: usize) -> Value {
     let name = probe_name(number);
     json!({
@@ -169,21 +169,21 @@ fn child(number: usize) -> Value {
     })
 }
 
-/// Passes a second from the operator's start, with all objects there, until the last child exists.
+/// Passes per second from the operator's start, with all objects in place, until the last child exists.
 async fn cold(cluster: &Cluster) -> Result<f64> {
     let (mark, began) = (cluster.plane.mark(), Timestamp::now());
     cluster.run(&[]).await?;
     cluster.until_children(OBJECTS).await?;
-    let applies = applies(cluster.asked(mark, PROBES).await?);
+    let applies = applies(cluster.config_map_requests(mark, PROBES).await?);
     cluster.stop().await?;
     cluster.empty(PROBES).await?;
     rate(&applies, Some(began))
 }
 
-/// Applies a second for the others, from the first to the last, while the odd one behaves so.
+/// Applies per second for the others, from the first to the last, while the odd one has this behaviour.
 ///
-/// The operator stands by until its queue is full, and an edit puts the odd one in front: so its
-/// pass is under way before any other.
+/// The operator waits as standby until its queue is full, and an edit puts the odd one first, so that
+/// its pass begins before any other.
 async fn beside(cluster: &Cluster, behaviour: &str) -> Result<f64> {
     cluster.apply_probe(ODD, behaviour, "as it was").await?;
     cluster.give_lease("bench").await?;
@@ -196,14 +196,14 @@ async fn beside(cluster: &Cluster, behaviour: &str) -> Result<f64> {
         .until_children(OBJECTS + usize::from(behaviour == "Quiet"))
         .await?;
     misbehaved(cluster, behaviour).await?;
-    let mut applies = applies(cluster.asked(mark, PROBES).await?);
+    let mut applies = applies(cluster.config_map_requests(mark, PROBES).await?);
     cluster.stop().await?;
     cluster.empty(PROBES).await?;
     applies.remove(ODD);
     rate(&applies, None)
 }
 
-/// Fails unless the odd one did what the wave was about.
+/// Fails unless the odd one showed its behaviour.
 async fn misbehaved(cluster: &Cluster, behaviour: &str) -> Result<()> {
     let operator = cluster.operator();
     let seen = match behaviour {
@@ -229,9 +229,9 @@ async fn misbehaved(cluster: &Cluster, behaviour: &str) -> Result<()> {
 }
 
 /// When each child was first applied.
-fn applies(asked: Vec<Entry>) -> HashMap<String, Timestamp> {
+fn applies(requests: Vec<Entry>) -> HashMap<String, Timestamp> {
     let mut first = HashMap::new();
-    for entry in asked
+    for entry in requests
         .into_iter()
         .filter(|entry| entry.verb == "patch" && entry.code < 300)
     {
@@ -241,7 +241,7 @@ fn applies(asked: Vec<Entry>) -> HashMap<String, Timestamp> {
     first
 }
 
-/// Children a second, from `began` or else from the first on.
+/// Children per second, from `began` or else from the first one on.
 fn rate(applies: &HashMap<String, Timestamp>, began: Option<Timestamp>) -> Result<f64> {
     if applies.len() != OBJECTS {
         return Err(Error::new(format!(

@@ -1,4 +1,4 @@
-//! What was written to the API server, read from its audit log.
+//! The writes to the API server, from its audit log.
 
 use std::collections::BTreeMap;
 
@@ -6,21 +6,21 @@ use testkit::Entry;
 
 use super::crowd::PLURAL;
 
-/// Of writes that should not be, so many are shown.
+/// How many unexpected writes are shown.
 const SHOWN: usize = 5;
 
 fn is_of_tenant(entry: &Entry) -> bool {
     entry.resource == PLURAL
 }
 
-/// How often each tenant's object was written, finalizer and status alike, refused attempts too.
+/// How often each tenant's object was written, including finalizer, status and refused attempts.
 #[derive(Debug, Default)]
 pub(super) struct Written {
     counts: BTreeMap<(String, String), u32>,
 }
 
 impl Written {
-    /// Among the operator's writes.
+    /// Counts the operator's writes.
     pub(super) fn among(writes: &[Entry]) -> Self {
         let mut counts: BTreeMap<_, u32> = BTreeMap::new();
         for write in writes.iter().filter(|one| is_of_tenant(one)) {
@@ -30,22 +30,22 @@ impl Written {
         Self { counts }
     }
 
-    /// The most of one object.
+    /// The most writes of one object.
     pub(super) fn most(&self) -> f64 {
         let most = self.counts.values().max();
         f64::from(most.copied().unwrap_or_default())
     }
 
-    /// How many objects have been written how often, for the reader.
-    pub(super) fn told(&self) -> String {
+    /// How many objects were written how often, as text.
+    pub(super) fn summary(&self) -> String {
         let mut objects: BTreeMap<u32, usize> = BTreeMap::new();
         for count in self.counts.values() {
             *objects.entry(*count).or_default() += 1;
         }
-        let told = objects
+        let summary = objects
             .iter()
             .map(|(writes, objects)| format!("{objects} objects {writes} times"));
-        told.collect::<Vec<_>>().join(", ")
+        summary.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn lasted(entries: &[Entry]) -> Option<f64> {
     Some(last.duration_since(first).as_secs_f64())
 }
 
-/// Writes that should not be, for the reader.
+/// Unexpected writes, as text.
 pub(super) fn shown(writes: &[Entry]) -> impl Iterator<Item = String> {
     let shown = |write: &Entry| format!("  {} {} {}", write.verb, write.code, write.request_uri);
     writes.iter().take(SHOWN).map(shown)
@@ -101,11 +101,11 @@ mod tests {
         ];
         let written = Written::among(&writes);
         assert!((written.most() - 2.0).abs() < f64::EPSILON);
-        assert_eq!(written.told(), "1 objects 1 times, 1 objects 2 times");
+        assert_eq!(written.summary(), "1 objects 1 times, 1 objects 2 times");
     }
 
     #[test]
-    fn making_lasts_from_the_first_create_to_the_last_status() {
+    fn creation_lasts_from_the_first_create_to_the_last_status() {
         let entries = [
             entry("create", "a", "", 2),
             entry("create", "b", "", 3),

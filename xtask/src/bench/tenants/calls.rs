@@ -1,14 +1,14 @@
-//! What AWS was asked, counted from the emulator's log.
+//! The calls of AWS, from the emulator's log.
 
 use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 
-/// Pages of one listing of a zone are closer together than this, and listings are not.
+/// Pages of one listing of a zone are closer together than this; two listings are not.
 const APART: SignedDuration = SignedDuration::from_mins(10);
 
-/// One request, on AWS's clock.
+/// One request, with the time of the emulator's clock.
 #[derive(Debug, Clone, Deserialize)]
 pub(super) struct Call {
     pub(super) seq: u64,
@@ -25,7 +25,7 @@ impl Call {
         self.operation.as_deref().unwrap_or_default()
     }
 
-    /// What it was about: a name or an id.
+    /// Its resource: a name or an id.
     pub(super) fn resource(&self) -> &str {
         self.resource.as_deref().unwrap_or_default()
     }
@@ -40,7 +40,7 @@ impl Call {
     }
 }
 
-/// The calls of a span of time, in the order in which they came.
+/// The calls of an interval, in the order of their arrival.
 #[derive(Debug, Clone)]
 pub(super) struct Calls(Vec<Call>);
 
@@ -53,23 +53,23 @@ impl Calls {
         count(self.0.iter())
     }
 
-    /// Of this operation, refused ones too.
+    /// The number of calls of this operation, including refused ones.
     pub(super) fn of(&self, operation: &str) -> f64 {
         count(self.0.iter().filter(|call| call.operation() == operation))
     }
 
-    /// Of this operation, if they were done.
+    /// The successful calls of this operation.
     pub(super) fn done(&self, operation: &str) -> impl Iterator<Item = &Call> {
         let is_meant = move |call: &&Call| call.operation() == operation && call.is_ok();
         self.0.iter().filter(is_meant)
     }
 
-    /// Of CloudFront.
+    /// The number of calls of CloudFront.
     pub(super) fn cloudfront(&self) -> f64 {
         count(self.of_cloudfront())
     }
 
-    /// Of CloudFront, and refused because there were too many.
+    /// The number of throttled calls of CloudFront.
     pub(super) fn throttled(&self) -> f64 {
         let is_throttled = |call: &&Call| call.code.as_deref() == Some("Throttling");
         count(self.of_cloudfront().filter(is_throttled))
@@ -80,7 +80,7 @@ impl Calls {
         self.0.iter().filter(is_meant)
     }
 
-    /// That change something, or try to.
+    /// The number of writes, including refused ones.
     pub(super) fn writes(&self) -> f64 {
         count(self.0.iter().filter(|call| call.is_write()))
     }
@@ -98,24 +98,24 @@ impl Calls {
         begun
     }
 
-    /// Those from one moment up to another.
+    /// The calls between two times.
     pub(super) fn between(&self, from: Timestamp, to: Timestamp) -> Self {
         let within = |call: &&Call| (from..to).contains(&call.time);
         Self(self.0.iter().filter(within).cloned().collect())
     }
 
-    /// How many there are of each operation, the most frequent first, for the reader.
-    pub(super) fn told(&self) -> String {
+    /// The number of calls of each operation, the most frequent first, as text.
+    pub(super) fn summary(&self) -> String {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for call in &self.0 {
             *counts.entry(call.operation()).or_default() += 1;
         }
         let mut counts: Vec<_> = counts.into_iter().collect();
         counts.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        let told = counts
+        let summary = counts
             .iter()
             .map(|(operation, count)| format!("{count} {operation}"));
-        told.collect::<Vec<_>>().join(", ")
+        summary.collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -123,7 +123,7 @@ fn is_listing(call: &Call) -> bool {
     call.operation() == "ListResourceRecordSets"
 }
 
-/// How many there are, as a measurement. Beyond all reason it stays at a number that meets no bar.
+/// A count as a measurement. One that is far too large becomes a number that meets no bar.
 pub(super) fn count(all: impl Iterator) -> f64 {
     f64::from(u32::try_from(all.count()).unwrap_or(u32::MAX))
 }
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn a_throttled_create_counts_as_a_call_and_a_write_but_was_not_done() {
+    fn a_throttled_create_is_a_call_and_a_write_but_no_success() {
         let calls = Calls::new(vec![
             call("ListDistributionTenants", 0, None),
             call("CreateDistributionTenant", 1, Some("Throttling")),
@@ -165,11 +165,15 @@ mod tests {
         assert!(is(calls.throttled(), 1) && is(calls.writes(), 3));
         assert!(is(calls.of("CreateDistributionTenant"), 2));
         assert_eq!(calls.done("CreateDistributionTenant").count(), 1);
-        assert!(calls.told().starts_with("2 CreateDistributionTenant, 1 "));
+        assert!(
+            calls
+                .summary()
+                .starts_with("2 CreateDistributionTenant, 1 ")
+        );
     }
 
     #[test]
-    fn a_listing_begins_with_the_first_of_pages_that_follow_one_another() {
+    fn a_listing_begins_with_the_first_of_consecutive_pages() {
         let page = |second| call("ListResourceRecordSets", second, None);
         let calls = Calls::new(vec![page(0), page(1), page(300), page(3600), page(3601)]);
         let begun = calls.listings();

@@ -1,8 +1,7 @@
-//! 10,000 tenants put in order without much ado: the operator makes one, and the others are copies
-//! of what it left in CloudFront, in the zone and in the object.
+//! 10,000 steady tenants in a short time: the operator creates one, and the others are copies of its
+//! tenant in CloudFront, of its records and of its object.
 //!
-//! A copy that is not as the operator would have left it shows in the bars that follow: the operator
-//! would look at it, and write.
+//! A wrong copy shows in the later bars: the operator would read it and write.
 
 use std::time::Duration;
 
@@ -16,22 +15,22 @@ use tokio::time::sleep;
 use super::super::cluster::{JSON, MERGE, PATIENCE, send};
 use super::STEADY;
 use super::crowd::{ZONE, is_ready};
-use super::site::{Pace, Site};
+use super::setup::{Pace, TenantsSetup};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
 /// The account of the operator's keys.
 const ACCOUNT: &str = "000000000000";
-/// Requests at once.
+/// Concurrent requests.
 const SETTING: usize = 32;
-/// Copies made together.
+/// Copies per batch.
 const BATCH: usize = 500;
 /// The contract's size of an object, in bytes.
 const SIZE: usize = 3_000;
-/// The operator writes nothing more of a tenant that has been ready for so long.
-const REST: Duration = Duration::from_secs(10);
+/// After this long the operator writes no more for a ready tenant.
+const QUIET: Duration = Duration::from_secs(10);
 
-/// What the operator left of the first tenant.
+/// The first tenant, as the operator left it.
 struct Original {
     object: Value,
     /// In CloudFront.
@@ -40,55 +39,55 @@ struct Original {
     records: Vec<Value>,
 }
 
-/// Puts all of them in place; the operator does not run in the end. The size of an object.
-pub(super) async fn place(site: &Site, progress: &Progress) -> Result<usize> {
+/// Creates all tenants and stops the operator; returns the size of an object.
+pub(super) async fn create_all(setup: &TenantsSetup, progress: &Progress) -> Result<usize> {
     progress.step("10,000 tenants: making one, and copying it");
-    let original = Original::made(site).await?;
+    let original = Original::made(setup).await?;
     let size = original.size()?;
     let numbers: Vec<usize> = (1..STEADY.count).collect();
     for batch in numbers.chunks(BATCH) {
-        original.records(site, batch)?;
-        let copies = batch.iter().map(|number| original.copy(site, *number));
+        original.records(setup, batch)?;
+        let copies = batch.iter().map(|number| original.copy(setup, *number));
         let copies: Vec<Copy> = copies.collect::<Result<_>>()?;
         let put = stream::iter(copies).map(Ok);
-        put.try_for_each_concurrent(SETTING, |copy| copy.put(site))
+        put.try_for_each_concurrent(SETTING, |copy| copy.put(setup))
             .await?;
     }
     Ok(size)
 }
 
 impl Original {
-    /// Lets the operator make the first tenant.
-    async fn made(site: &Site) -> Result<Self> {
-        // There is nothing to learn from waiting for AWS here.
-        site.switch(json!({"cloudfront": {"deployDelay": 0}, "route53": {"insyncDelay": 0}}))?;
-        site.run(Pace::Real).await?;
+    /// Lets the operator create the first tenant.
+    async fn made(setup: &TenantsSetup) -> Result<Self> {
+        // Waiting for AWS is not measured here.
+        setup.switch(json!({"cloudfront": {"deployDelay": 0}, "route53": {"insyncDelay": 0}}))?;
+        setup.run(Pace::Real).await?;
         let path = STEADY.path(0);
         let object = (STEADY.home_path(0), STEADY.object(0));
-        site.cluster.create([object]).await?;
-        let look = async || Ok(is_ready(&site.cluster.read(&path).await?).then_some(()));
-        eventually_within(PATIENCE, "the first tenant is ready", look).await?;
-        sleep(REST).await;
-        site.cluster.stop().await?;
-        site.switch(json!({"cloudfront": {"deployDelay": 10}, "route53": {"insyncDelay": 5}}))?;
+        setup.cluster.create([object]).await?;
+        let attempt = async || Ok(is_ready(&setup.cluster.read(&path).await?).then_some(()));
+        eventually_within(PATIENCE, "the first tenant is ready", attempt).await?;
+        sleep(QUIET).await;
+        setup.cluster.stop().await?;
+        setup.switch(json!({"cloudfront": {"deployDelay": 10}, "route53": {"insyncDelay": 5}}))?;
 
         let tenants = format!("cloudfront/tenants/{ACCOUNT}");
-        let mut held = site.control(Method::GET, &tenants, Value::Null)?;
+        let mut listed = setup.control(Method::GET, &tenants, Value::Null)?;
         let zone = format!("route53/records/{ZONE}");
-        let mut zone = site.control(Method::GET, &zone, Value::Null)?;
+        let mut zone = setup.control(Method::GET, &zone, Value::Null)?;
         let Value::Array(mut records) = zone["records"].take() else {
             return Err(Error::new("the zone of the first tenant has no records").into());
         };
         let name = STEADY.tenant(0);
         records.retain(|record| text(&record["name"]).contains(&name));
         Ok(Self {
-            object: site.cluster.read(&path).await?,
-            live: held["tenants"][0].take(),
+            object: setup.cluster.read(&path).await?,
+            live: listed["tenants"][0].take(),
             records,
         })
     }
 
-    /// How large the object is, which fields were written by whom left out.
+    /// The size of the object without managedFields.
     fn size(&self) -> Result<usize> {
         let mut object = self.object.clone();
         if let Some(metadata) = object["metadata"].as_object_mut() {
@@ -102,8 +101,8 @@ impl Original {
         Ok(size)
     }
 
-    /// Puts the records of these copies.
-    fn records(&self, site: &Site, batch: &[usize]) -> Result<()> {
+    /// Creates the records of these copies.
+    fn records(&self, setup: &TenantsSetup, batch: &[usize]) -> Result<()> {
         let mut put = Vec::new();
         for number in batch {
             for record in &self.records {
@@ -115,12 +114,13 @@ impl Original {
             }
         }
         let records = json!({"zone": ZONE, "put": put});
-        site.console("route53", json!({"records": records}))
+        setup
+            .console("route53", json!({"records": records}))
             .map(drop)
     }
 
-    /// Makes a copy in CloudFront; the object that goes with it.
-    fn copy(&self, site: &Site, number: usize) -> Result<Copy> {
+    /// Creates a copy in CloudFront; returns its object.
+    fn copy(&self, setup: &TenantsSetup, number: usize) -> Result<Copy> {
         let mut changes = names(number);
         let live = altered(&self.live, &changes)?;
         let parameters = live["parameters"].as_array().cloned().unwrap_or_default();
@@ -132,7 +132,7 @@ impl Original {
             "name": live["name"], "distribution": live["distribution"], "group": live["group"],
             "domains": live["domains"], "tags": live["tags"], "parameters": parameters,
         });
-        let made = site.console("cloudfront", json!({"tenant": tenant}))?;
+        let made = setup.console("cloudfront", json!({"tenant": tenant}))?;
         for field in ["id", "etag"] {
             changes.push((text(&live[field]).to_owned(), text(&made[field]).to_owned()));
         }
@@ -149,7 +149,7 @@ impl Original {
     }
 }
 
-/// What is left to put of a copy.
+/// The object of a copy, which is not created yet.
 struct Copy {
     number: usize,
     object: Value,
@@ -157,8 +157,8 @@ struct Copy {
 }
 
 impl Copy {
-    async fn put(self, site: &Site) -> Result<()> {
-        let (client, home) = (&site.cluster.admin, STEADY.home_path(self.number));
+    async fn put(self, setup: &TenantsSetup) -> Result<()> {
+        let (client, home) = (&setup.cluster.admin, STEADY.home_path(self.number));
         send(client, Method::POST, &home, JSON, &self.object).await?;
         let path = format!("{}/status", STEADY.path(self.number));
         let put = send(client, Method::PATCH, &path, MERGE, &self.status);
@@ -166,7 +166,7 @@ impl Copy {
     }
 }
 
-/// What names the original, and what the copy has instead. Namespace and name come before the name.
+/// The names of the original and those of the copy. The pair of namespace and name comes first.
 fn names(number: usize) -> Vec<(String, String)> {
     vec![
         (STEADY.key(0), STEADY.key(number)),
@@ -181,7 +181,7 @@ fn altered(value: &Value, changes: &[(String, String)]) -> Result<Value> {
     Ok(serde_json::from_str(&all)?)
 }
 
-/// A time as objects have it: in whole seconds.
+/// A time as in objects: in whole seconds.
 fn seconds(time: &Value) -> Result<Value> {
     let time: Timestamp = text(time).parse()?;
     Ok(json!(Timestamp::from_second(time.as_second())?))

@@ -2,24 +2,24 @@
 
 use serde_json::{Value, json};
 
-/// What all of them are tenants of, and where their records are.
+/// The distribution of all tenants, and the zone of their records.
 pub(super) const DISTRIBUTION: &str = "E1";
 pub(super) const ZONE: &str = "Z1";
 pub(super) const DOMAIN: &str = "example.com";
 
 const GROUP: &str = "cloudfront-tenant-operator.io";
 const VERSION: &str = "v1alpha1";
-/// The plural of the kind, as the audit log has it.
+/// The plural of the kind, as in the audit log.
 pub(super) const PLURAL: &str = "distributiontenants";
 
-/// How many parameters a tenant has, and how long each is: they make its object one of 3 KB.
+/// The number of parameters of a tenant, and the length of each: together its object has 3 KB.
 const PARAMETERS: usize = 4;
 const LENGTH: usize = 120;
 
-/// So many tenants, numbered from 0.
+/// A number of tenants, numbered from 0.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Crowd {
-    /// What the names of tenants and namespaces begin with.
+    /// The prefix of the names of tenants and namespaces.
     pub(super) name: &'static str,
     pub(super) count: usize,
     pub(super) namespaces: usize,
@@ -37,7 +37,7 @@ impl Crowd {
         format!("{}-{namespace:02}", self.name)
     }
 
-    /// Which namespace a tenant is in.
+    /// The number of a tenant's namespace.
     pub(super) fn namespace(self, number: usize) -> usize {
         match number.checked_sub(self.first) {
             None => 0,
@@ -50,34 +50,34 @@ impl Crowd {
         format!("{}-{number:05}", self.name)
     }
 
-    /// Which tenant has this name.
+    /// The number of the tenant of this name.
     pub(super) fn number(self, name: &str) -> Option<usize> {
         let number = name.strip_prefix(self.name)?.strip_prefix('-')?;
         number.parse().ok().filter(|number| *number < self.count)
     }
 
-    /// `namespace/name`, as markers have it.
+    /// `namespace/name`, as in markers.
     pub(super) fn key(self, number: usize) -> String {
         let home = self.home(self.namespace(number));
         format!("{home}/{}", self.tenant(number))
     }
 
-    /// Where the tenants of a namespace are.
+    /// The path of the tenants of a namespace.
     pub(super) fn list_path(home: &str) -> String {
         format!("/apis/{GROUP}/{VERSION}/namespaces/{home}/{PLURAL}")
     }
 
-    /// Where the tenants of this one's namespace are.
+    /// The path of the tenants of this tenant's namespace.
     pub(super) fn home_path(self, number: usize) -> String {
         Self::list_path(&self.home(self.namespace(number)))
     }
 
-    /// Where it is.
+    /// The path of a tenant.
     pub(super) fn path(self, number: usize) -> String {
         format!("{}/{}", self.home_path(number), self.tenant(number))
     }
 
-    /// All objects, each with where it is made.
+    /// All objects, each with the path to create it at.
     pub(super) fn all(self) -> impl Iterator<Item = (String, Value)> {
         (0..self.count).map(move |number| (self.home_path(number), self.object(number)))
     }
@@ -90,7 +90,7 @@ impl Crowd {
         object
     }
 
-    /// A tenant without.
+    /// A tenant without them.
     pub(super) fn plain(self, number: usize) -> Value {
         let name = self.tenant(number);
         json!({
@@ -113,7 +113,7 @@ fn parameters() -> Value {
     (0..PARAMETERS).map(one).collect()
 }
 
-/// Whether an object says that AWS has what its spec says now.
+/// Whether an object is ready with its current spec.
 pub(super) fn is_ready(object: &Value) -> bool {
     let generation = &object["metadata"]["generation"];
     let conditions = object["status"]["conditions"].as_array();
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_counts_for_the_generation_it_was_said_of() {
+    fn ready_counts_only_for_its_generation() {
         let object = |seen: i64, status: &str| {
             json!({
                 "metadata": {"generation": 2},

@@ -1,4 +1,4 @@
-//! Edits at the console, among 10,000 tenants: how long until each is undone.
+//! Drift among 10,000 tenants: the time until each edit in the console is corrected.
 
 use std::time::Duration;
 
@@ -11,39 +11,39 @@ use super::super::bar::{Bar, median};
 use super::super::found::Found;
 use super::STEADY;
 use super::hour::FACTOR;
-use super::site::{Moment, Site};
+use super::setup::{Moment, TenantsSetup};
 use crate::progress::Progress;
 
 const EDITS: usize = 10;
-/// Between one edit and the next, in AWS's seconds: all of them span more than a sweep's interval.
+/// The time between two edits on AWS's clock: together they span more than a sweep's interval.
 const APART: u32 = 40;
-/// The interval between sweeps, by default, and what the contract adds.
+/// The default interval between sweeps, and the contract's allowance.
 const ALLOWED: u32 = 300 + 60;
-/// Thrice that, in real time.
+/// Three times that, in real time.
 const PATIENCE: Duration = Duration::from_secs(3 * ALLOWED as u64 / FACTOR as u64);
 
 struct Edit {
-    /// Of the tenant, in CloudFront.
+    /// The tenant's id in CloudFront.
     id: String,
     time: Timestamp,
 }
 
-/// The operator of the stage before goes on.
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+/// The operator of the previous stage is still running.
+pub(super) async fn measure(setup: &TenantsSetup, progress: &Progress) -> Result<Found> {
     progress.step("10,000 steady tenants: ten are edited at the console (time ×24)");
-    let begin = site.now()?;
+    let begin = setup.now()?;
     let mut edits = Vec::new();
-    for turn in 0..EDITS {
-        edits.push(edited(site, turn * (STEADY.count / EDITS))?);
+    for index in 0..EDITS {
+        edits.push(edited(setup, index * (STEADY.count / EDITS))?);
         sleep(Duration::from_secs(u64::from(APART)) / FACTOR).await;
     }
-    let look = async || {
+    let attempt = async || {
         sleep(Duration::from_secs(1)).await;
-        undone(site, begin, &edits)
+        undone(setup, begin, &edits)
     };
-    let waits = eventually_within(PATIENCE, "all edits are undone", look).await?;
+    let waits = eventually_within(PATIENCE, "all edits are undone", attempt).await?;
 
-    site.cluster.stop().await?;
+    setup.cluster.stop().await?;
     let slowest = waits.iter().copied().fold(f64::NAN, f64::max);
     let bar = Bar::at_most(
         "an edit at the console among 10,000, time ×24, slowest of 10: until undone",
@@ -60,17 +60,17 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     })
 }
 
-fn edited(site: &Site, number: usize) -> Result<Edit> {
-    let time = site.time()?;
+fn edited(setup: &TenantsSetup, number: usize) -> Result<Edit> {
+    let time = setup.time()?;
     let edit = json!({"tenant": STEADY.tenant(number), "enabled": false});
-    let shown = site.console("cloudfront", json!({"edit": edit}))?;
+    let shown = setup.console("cloudfront", json!({"edit": edit}))?;
     let id = shown["id"].as_str().unwrap_or_default().to_owned();
     Ok(Edit { id, time })
 }
 
-/// AWS's seconds from each edit to the Update that undoes it, once all are undone.
-fn undone(site: &Site, begin: Moment, edits: &[Edit]) -> Result<Option<Vec<f64>>> {
-    let calls = site.calls(begin)?;
+/// The seconds on AWS's clock from each edit to its correction, once all are corrected.
+fn undone(setup: &TenantsSetup, begin: Moment, edits: &[Edit]) -> Result<Option<Vec<f64>>> {
+    let calls = setup.calls(begin)?;
     let wait = |edit: &Edit| {
         let mut updates = calls.done("UpdateDistributionTenant");
         let update = updates.find(|call| call.resource() == edit.id)?;

@@ -1,5 +1,5 @@
-//! 5,000 tenants with DNS while CloudFront takes five calls a second: how long, how often in vain,
-//! and whether the many in one namespace hold up the few in the others.
+//! 5,000 tenants with DNS while CloudFront accepts five calls per second: the duration, the throttled
+//! calls, and whether the many tenants of one namespace delay the few of the others.
 
 use std::time::Duration;
 
@@ -13,11 +13,11 @@ use super::super::found::Found;
 use super::audit::lasted;
 use super::calls::Calls;
 use super::crowd::Crowd;
-use super::site::{Pace, Site};
+use super::setup::{Pace, TenantsSetup};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
-/// The first namespace has nearly half of them, and is filled first.
+/// The first namespace has nearly half of the tenants, and they are created first.
 pub(super) const FLOOD: Crowd = Crowd {
     name: "flood",
     count: 5_000,
@@ -26,23 +26,23 @@ pub(super) const FLOOD: Crowd = Crowd {
 };
 /// Named in the bars.
 const FACTOR: u32 = 6;
-/// Twice what the bar allows.
+/// Twice the target of the bar.
 const PATIENCE: Duration = Duration::from_secs(2 * 2_100 / FACTOR as u64);
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &TenantsSetup, progress: &Progress) -> Result<Found> {
     progress.step("5,000 new tenants, CloudFront takes five calls a second (time ×6)");
-    site.switch(json!({"cloudfront": {"rate": 5, "deployDelay": 60}}))?;
-    site.run(Pace::Times(FACTOR)).await?;
-    let (begin, began) = (site.now()?, site.time()?);
-    site.cluster.create(FLOOD.all()).await?;
-    site.until_ready(FLOOD, FLOOD.count, PATIENCE).await?;
+    setup.switch(json!({"cloudfront": {"rate": 5, "deployDelay": 60}}))?;
+    setup.run(Pace::Times(FACTOR)).await?;
+    let (begin, began) = (setup.now()?, setup.time()?);
+    setup.cluster.create(FLOOD.all()).await?;
+    setup.until_ready(FLOOD, FLOOD.count, PATIENCE).await?;
 
-    let entries = site.cluster.plane.entries_since(begin.kubernetes).await?;
+    let entries = setup.cluster.plane.entries_since(begin.kubernetes).await?;
     let seconds = lasted(&entries).ok_or_else(|| Error::new("the audit log shows no making"))?;
     let seconds = seconds * f64::from(FACTOR);
-    let calls = site.calls(begin)?;
-    let memory = peak(site.cluster.operator())?;
-    site.cluster.stop().await?;
+    let calls = setup.calls(begin)?;
+    let memory = peak(setup.cluster.operator())?;
+    setup.cluster.stop().await?;
     let half = SignedDuration::try_from_secs_f64(seconds / 2.0)?;
     let shares = shares(&calls, began.checked_add(half)?);
     let idle = shares.iter().filter(|share| **share <= 0.0);
@@ -70,7 +70,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
         .whole(),
     ];
     let notes = vec![
-        format!("5,000 tenants: {}", calls.told()),
+        format!("5,000 tenants: {}", calls.summary()),
         format!(
             "  created at half time: {:.0} % of the namespace with {}, {:.0} % of the slowest",
             100.0 * shares[0],
@@ -82,7 +82,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     Ok(Found { bars, notes })
 }
 
-/// Which share of each namespace's tenants CloudFront had by then.
+/// The share of each namespace's tenants that existed in CloudFront at that time.
 fn shares(calls: &Calls, by: Timestamp) -> Vec<f64> {
     let namespaces = |numbers: &mut dyn Iterator<Item = usize>| {
         let mut counts = vec![0_u32; FLOOD.namespaces];

@@ -1,5 +1,5 @@
-//! 10,000 tenants in order, from one hourly listing of their zone to the next: sweeps, the listing
-//! and the looks that come once a day to each tenant all run on the same clock.
+//! 10,000 steady tenants, from one hourly listing of their zone to the next. Sweeps, the listing and
+//! the daily read of each tenant all run on the same clock.
 
 use std::time::Duration;
 
@@ -13,47 +13,47 @@ use super::super::found::Found;
 use super::STEADY;
 use super::audit::shown;
 use super::calls::count;
-use super::site::{Pace, Site};
+use super::setup::{Pace, TenantsSetup};
 use crate::progress::Progress;
 
 /// Named in the bars of this stage and of the next.
 pub(super) const FACTOR: u32 = 24;
-const LOOK: Duration = Duration::from_secs(5);
-/// The first listing comes an hour and a tenth after the start at the latest, the next one as late
-/// again; half an hour more is for a busy machine.
+const POLL: Duration = Duration::from_secs(5);
+/// The first listing comes at most an hour and a tenth after the start, the next one as long after
+/// it; half an hour more is for a busy machine.
 const PATIENCE: Duration =
     Duration::from_secs(2 * 66 * 60 / FACTOR as u64 + 30 * 60 / FACTOR as u64);
 const HOUR: f64 = 3_600.0;
-/// The reference looks at each tenant every five minutes.
+/// The reference reads each tenant every five minutes.
 const REFERENCE: usize = 12;
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &TenantsSetup, progress: &Progress) -> Result<Found> {
     progress.step("10,000 steady tenants: an hour between two listings of the zone (time ×24)");
-    site.run(Pace::Times(FACTOR)).await?;
-    site.until_swept(PATIENCE).await?;
-    let (begin, began) = (site.now()?, site.time()?);
-    let look = async || {
-        sleep(LOOK).await;
-        let listings = site.calls(begin)?.listings();
+    setup.run(Pace::Times(FACTOR)).await?;
+    setup.until_swept(PATIENCE).await?;
+    let (begin, began) = (setup.now()?, setup.time()?);
+    let attempt = async || {
+        sleep(POLL).await;
+        let listings = setup.calls(begin)?.listings();
         Ok(listings.first_chunk::<2>().copied())
     };
-    let listed = eventually_within(PATIENCE, "the zone is listed twice", look);
+    let listed = eventually_within(PATIENCE, "the zone is listed twice", attempt);
     let [from, to] = listed.await?;
 
-    let (calls, writes) = (site.calls(begin)?, site.writes(begin).await?);
+    let (calls, writes) = (setup.calls(begin)?, setup.writes(begin).await?);
     let seconds = span(from, to);
     let within = calls.between(from, to);
-    let memory = peak(site.cluster.operator())?;
+    let memory = peak(setup.cluster.operator())?;
     let mut notes = vec![
         format!(
             "steady: {} in {:.0} min; the reference's loop would be {} calls an hour and more",
-            within.told(),
+            within.summary(),
             seconds / 60.0,
             REFERENCE * STEADY.count,
         ),
         format!(
             "  writes are those of {:.0} min",
-            span(began, site.time()?) / 60.0
+            span(began, setup.time()?) / 60.0
         ),
     ];
     notes.extend(shown(&writes));

@@ -1,4 +1,4 @@
-//! 1,000 tenants with DNS in one zone, at once: what that costs AWS and the API server.
+//! 1,000 tenants with DNS in one zone, at once: the calls of AWS and of the API server.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::super::found::Found;
 use super::audit::{Written, lasted};
 use super::crowd::Crowd;
 use super::one::{ALONE, LATE};
-use super::site::{Pace, Site};
+use super::setup::{Pace, TenantsSetup};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
@@ -22,21 +22,21 @@ pub(super) const NEW: Crowd = Crowd {
 };
 const PATIENCE: Duration = Duration::from_secs(15 * 60);
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &TenantsSetup, progress: &Progress) -> Result<Found> {
     progress.step("1,000 new tenants with DNS in one zone");
-    // Anew, so that nothing is known from before.
-    site.run(Pace::Real).await?;
-    let begin = site.now()?;
-    site.cluster.create(NEW.all()).await?;
+    // A new process, so that nothing is cached.
+    setup.run(Pace::Real).await?;
+    let begin = setup.now()?;
+    setup.cluster.create(NEW.all()).await?;
     let ready = NEW.count + ALONE.count;
-    site.until_ready(NEW, ready, PATIENCE).await?;
-    let entries = site.cluster.plane.entries_since(begin.kubernetes).await?;
+    setup.until_ready(NEW, ready, PATIENCE).await?;
+    let entries = setup.cluster.plane.entries_since(begin.kubernetes).await?;
     let seconds = lasted(&entries).ok_or_else(|| Error::new("the audit log shows no making"))?;
     sleep(LATE).await;
 
-    let calls = site.calls(begin)?;
-    let written = Written::among(&site.writes(begin).await?);
-    site.cluster.stop().await?;
+    let calls = setup.calls(begin)?;
+    let written = Written::among(&setup.writes(begin).await?);
+    setup.cluster.stop().await?;
     let at_most = |what, operation, most| Bar::at_most(what, calls.of(operation), most, "").whole();
     let bars = vec![
         at_most(
@@ -70,8 +70,8 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     ];
     let notes = vec![
         format!("1,000 new tenants: {seconds:.0} s from the first create to the last status"),
-        format!("  {}", calls.told()),
-        format!("  {}", written.told()),
+        format!("  {}", calls.summary()),
+        format!("  {}", written.summary()),
     ];
     Ok(Found { bars, notes })
 }

@@ -6,9 +6,9 @@
 //! slow site:  5,000 with DNS, CloudFront takes five calls a second        (time ×6)
 //! large site: 10,000 put in order ─▶ restart ─▶ an hour ─▶ console edits  (time ×24 from the hour on)
 //! ```
-//! Where time runs faster, it does so for the operator and for AWS alike: an hour is an hour to
-//! both, and what this machine takes for its own work counts that many times. Only the build with
-//! the test kinds can do that; all else is measured with the plain one in real time.
+//! If time runs faster, it does so for the operator and for AWS: an hour is an hour to both, and the
+//! time that this machine needs is multiplied by the factor. Only the build with the test kinds can do
+//! that; everything else is measured with the plain build in real time.
 //!
 //! Calls and their times come from the emulator's log, writes from the API server's audit log.
 
@@ -22,12 +22,12 @@ mod hour;
 mod many;
 mod one;
 mod restart;
-mod site;
+mod setup;
 
 use testkit::tools::Tool;
 
 use self::crowd::Crowd;
-use self::site::{Programs, Site};
+use self::setup::{Programs, TenantsSetup};
 use super::build;
 use super::found::Found;
 use crate::cargo::OperatorBuild;
@@ -35,7 +35,7 @@ use crate::progress::Progress;
 use crate::tools;
 use crate::verdict::{Error, Verdict};
 
-/// What the operator is measured against, besides the emulator.
+/// The servers that the operator is measured against, besides the emulator.
 const SERVERS: [Tool; 2] = [Tool::KubeApiserver, Tool::Etcd];
 
 /// The contract's 10,000 steady tenants.
@@ -71,17 +71,17 @@ pub(super) fn run() -> Result<Verdict, Error> {
 async fn measure(programs: &Programs, progress: &Progress) -> testkit::Result<Found> {
     let mut found = Found::begun();
     progress.step("starting a small site");
-    let small = Site::start(programs, &[one::ALONE, many::NEW]).await?;
+    let small = TenantsSetup::start(programs, &[one::ALONE, many::NEW]).await?;
     found.add(one::measure(&small, progress).await?);
     found.add(many::measure(&small, progress).await?);
     drop(small);
     progress.step("starting a slow site");
-    let slow = Site::start(programs, &[flood::FLOOD]).await?;
+    let slow = TenantsSetup::start(programs, &[flood::FLOOD]).await?;
     found.add(flood::measure(&slow, progress).await?);
     drop(slow);
     progress.step("starting a large site");
-    let large = Site::start(programs, &[STEADY]).await?;
-    let size = copies::place(&large, progress).await?;
+    let large = TenantsSetup::start(programs, &[STEADY]).await?;
+    let size = copies::create_all(&large, progress).await?;
     found.add(restart::measure(&large, size, progress).await?);
     found.add(hour::measure(&large, progress).await?);
     found.add(drift::measure(&large, progress).await?);

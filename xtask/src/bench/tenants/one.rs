@@ -1,4 +1,4 @@
-//! Tenants without DNS, one after another: how soon CloudFront hears of them, and what is written.
+//! Tenants without DNS, one after another: the time until the create call, and the writes.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use super::super::cluster::PATIENCE;
 use super::super::found::Found;
 use super::audit::Written;
 use super::crowd::Crowd;
-use super::site::{Pace, Site};
+use super::setup::{Pace, TenantsSetup};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
@@ -21,29 +21,29 @@ pub(super) const ALONE: Crowd = Crowd {
     namespaces: 1,
     first: 5,
 };
-/// Between one and the next.
+/// The pause between two tenants.
 const PAUSE: Duration = Duration::from_secs(3);
-/// Whatever is written late is written by then: what is in progress is looked at every half minute.
+/// Late writes are done by then: a tenant in progress is read every half minute.
 pub(super) const LATE: Duration = Duration::from_secs(45);
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &TenantsSetup, progress: &Progress) -> Result<Found> {
     progress.step("five tenants without DNS, one after another");
-    site.run(Pace::Real).await?;
-    // The API server takes its time over the first object of a kind that is new to it.
+    setup.run(Pace::Real).await?;
+    // The API server is slow with the first object of a new kind.
     let dry = format!("{}?dryRun=All", ALONE.home_path(0));
-    site.cluster.create([(dry, ALONE.plain(0))]).await?;
-    let begin = site.now()?;
+    setup.cluster.create([(dry, ALONE.plain(0))]).await?;
+    let begin = setup.now()?;
     let mut applied = Vec::new();
     for number in 0..ALONE.count {
         applied.push(Timestamp::now());
         let object = (ALONE.home_path(number), ALONE.plain(number));
-        site.cluster.create([object]).await?;
+        setup.cluster.create([object]).await?;
         sleep(PAUSE).await;
     }
-    site.until_ready(ALONE, ALONE.count, PATIENCE).await?;
+    setup.until_ready(ALONE, ALONE.count, PATIENCE).await?;
     sleep(LATE).await;
 
-    let calls = site.calls(begin)?;
+    let calls = setup.calls(begin)?;
     let wait = |(number, applied): (usize, &Timestamp)| {
         let name = ALONE.tenant(number);
         let mut creates = calls.done("CreateDistributionTenant");
@@ -53,8 +53,8 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     let waits: Option<Vec<f64>> = applied.iter().enumerate().map(wait).collect();
     let waits = waits.ok_or_else(|| Error::new("a tenant is ready that nobody has created"))?;
     let slowest = waits.iter().copied().fold(f64::NAN, f64::max);
-    let written = Written::among(&site.writes(begin).await?);
-    site.cluster.stop().await?;
+    let written = Written::among(&setup.writes(begin).await?);
+    setup.cluster.stop().await?;
     Ok(Found {
         bars: vec![
             Bar::at_most(
@@ -72,6 +72,10 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
             )
             .whole(),
         ],
-        notes: vec![format!("without DNS: {}; {}", calls.told(), written.told())],
+        notes: vec![format!(
+            "without DNS: {}; {}",
+            calls.summary(),
+            written.summary()
+        )],
     })
 }

@@ -1,4 +1,4 @@
-//! A restart with 10,000 tenants in order: all are compared by a list, and nothing is written.
+//! A restart with 10,000 steady tenants: all are compared by a list, and nothing is written.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use super::super::found::Found;
 use super::STEADY;
 use super::audit::shown;
 use super::calls::count;
-use super::site::{Pace, Site};
+use super::setup::{Pace, TenantsSetup};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
@@ -18,22 +18,26 @@ use crate::verdict::Error;
 const PAGE: usize = 100;
 const PATIENCE: Duration = Duration::from_secs(5 * 60);
 
-pub(super) async fn measure(site: &Site, size: usize, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(
+    setup: &TenantsSetup,
+    size: usize,
+    progress: &Progress,
+) -> Result<Found> {
     progress.step("10,000 steady tenants: restart");
-    let begin = site.now()?;
-    site.run(Pace::Real).await?;
-    site.until_swept(PATIENCE).await?;
+    let begin = setup.now()?;
+    setup.run(Pace::Real).await?;
+    setup.until_swept(PATIENCE).await?;
 
-    let (calls, writes) = (site.calls(begin)?, site.writes(begin).await?);
+    let (calls, writes) = (setup.calls(begin)?, setup.writes(begin).await?);
     let pages = calls.done("ListDistributionTenants").count();
     if pages < STEADY.count.div_ceil(PAGE) {
         let message = format!("{pages} pages were listed, so not all tenants were compared");
         return Err(Error::new(message).into());
     }
-    let memory = peak(site.cluster.operator())?;
-    site.cluster.stop().await?;
+    let memory = peak(setup.cluster.operator())?;
+    setup.cluster.stop().await?;
     let mut notes = vec![
-        format!("restart: {}", calls.told()),
+        format!("restart: {}", calls.summary()),
         format!("  an object has {size} bytes"),
     ];
     notes.extend(shown(&writes));

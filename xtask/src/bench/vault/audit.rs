@@ -1,4 +1,4 @@
-//! What the API server was asked, read from its audit log: one clock for all of it.
+//! The requests to the API server, from its audit log: one clock for all of them.
 
 use std::collections::HashMap;
 
@@ -17,8 +17,8 @@ pub(super) fn is_patch(entry: &Entry) -> bool {
     is_of_pair(entry) && entry.verb == "patch" && entry.subresource.is_empty()
 }
 
-/// Whether it is about the login of a connection: asking for a token to log in with, Vault's review
-/// of it, which it does in the operator's name, and telling of it.
+/// Whether it is about the login of a connection: the request for a token, Vault's review of the token
+/// with the operator's account, and the connection's status.
 pub(super) fn is_upkeep(entry: &Entry) -> bool {
     (entry.resource == "serviceaccounts" && entry.subresource == "token")
         || entry.resource == "tokenreviews"
@@ -40,16 +40,16 @@ pub(super) fn lasted(entries: &[Entry]) -> Option<f64> {
     Some(last.duration_since(first).as_secs_f64())
 }
 
-/// Milliseconds from the API server's receipt of each edit to that of the next status of the same
-/// object; none for an edit that has no status after it.
+/// Milliseconds between the API server's receipt of each edit and of the next status of the same
+/// object; none for an edit without a later status.
 pub(super) fn waits(writes: &[Entry]) -> Vec<Option<f64>> {
     let mut statuses: HashMap<_, Vec<Timestamp>> = HashMap::new();
     for entry in writes.iter().filter(|one| is_status(one)) {
         statuses.entry(object(entry)).or_default().push(entry.time);
     }
     let wait = |edit: &Entry| {
-        let told = statuses.get(&object(edit))?.iter();
-        let next = told.filter(|time| **time >= edit.time).min()?;
+        let times = statuses.get(&object(edit))?.iter();
+        let next = times.filter(|time| **time >= edit.time).min()?;
         Some(next.duration_since(edit.time).as_secs_f64() * 1000.0)
     };
     let edits = writes.iter().filter(|one| is_edit(one));
@@ -60,7 +60,7 @@ fn object(entry: &Entry) -> (&str, &str, &str) {
     (&entry.resource, &entry.namespace, &entry.name)
 }
 
-/// The bench edits by merge patches; the operator changes objects only when they are new.
+/// The bench edits by merge patches; the operator changes only new objects.
 fn is_edit(entry: &Entry) -> bool {
     entry.group == "vault.platform.io" && entry.verb == "patch" && entry.subresource.is_empty()
 }
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn making_lasts_from_the_first_create_to_the_last_status() {
+    fn creation_lasts_from_the_first_create_to_the_last_status() {
         let create = |milliseconds| Entry {
             verb: "create".into(),
             ..entry("a", "", milliseconds)
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn an_edit_nobody_answered_has_no_wait() {
+    fn an_edit_without_a_status_has_no_wait() {
         let writes = [entry("a", "status", 90), entry("a", "", 100)];
         assert_eq!(waits(&writes), [None]);
     }

@@ -1,6 +1,6 @@
-//! 300 policies and 300 roles made at once, beside a bare loop; then deleted at once.
+//! 300 policies and 300 roles created at once, compared with a bare loop; then deleted at once.
 //!
-//! The bare loop sends as many status patches of the same objects as the operator wrote in all, while
+//! The bare loop sends as many status patches of the same objects as the operator wrote in total, while
 //! the operator does not run.
 
 use std::time::{Duration, Instant};
@@ -16,7 +16,7 @@ use super::super::cluster::{JSON, MERGE, PATIENCE, send, until_ready};
 use super::super::found::Found;
 use super::audit::{is_patch, is_status, lasted};
 use super::pairs::{Kind, Pairs};
-use super::site::{Moment, Site, number};
+use super::setup::{Moment, VaultSetup, number};
 use crate::progress::Progress;
 use crate::table::table;
 use crate::verdict::Error;
@@ -29,14 +29,14 @@ pub(super) const BULK: Pairs = Pairs {
     requests_per_second: None,
 };
 
-/// Each comparison is made this often; the middle ratio counts, and the dearest round.
+/// Each comparison is made this often; the median ratio counts, and the most expensive round.
 const ROUNDS: usize = 3;
-/// Requests of the bare loop at once: the operator's default concurrency.
+/// Concurrent requests of the bare loop: the operator's default concurrency.
 const CONCURRENCY: usize = 16;
 /// No resync falls into the measurement.
 const NO_RESYNC: &str = "--vault-resync=24h";
 
-/// What one round cost, each object on the average.
+/// The cost of one round, per object on average.
 struct Round {
     making: f64,
     bare: f64,
@@ -51,17 +51,17 @@ struct Round {
 struct Deletion {
     calls: f64,
     patches: f64,
-    /// Writes that found nothing.
+    /// Writes of objects that were already gone.
     vain: f64,
 }
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &VaultSetup, progress: &Progress) -> Result<Found> {
     let mut rounds = Vec::new();
     for number in 1..=ROUNDS {
         progress.step(&format!(
             "300 policies and 300 roles at once: round {number} of {ROUNDS}"
         ));
-        rounds.push(round(site).await?);
+        rounds.push(round(setup).await?);
     }
     let all = |part: fn(&Round) -> f64| rounds.iter().map(part).collect::<Vec<f64>>();
     let most = |part: fn(&Round) -> f64| all(part).into_iter().fold(f64::NAN, f64::max);
@@ -122,31 +122,31 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     })
 }
 
-async fn round(site: &Site) -> Result<Round> {
-    start(site).await?;
-    let begin = site.now();
+async fn round(setup: &VaultSetup) -> Result<Round> {
+    start(setup).await?;
+    let begin = setup.now();
     for kind in Kind::BOTH {
-        site.cluster.create(BULK.all(kind)).await?;
+        setup.cluster.create(BULK.all(kind)).await?;
     }
-    site.until_ready(BULK, PATIENCE).await?;
-    site.at_rest(PATIENCE).await?;
-    let (calls, writes) = (site.calls(begin), site.writes(begin).await?);
-    let entries = site.cluster.plane.entries_since(begin.kubernetes).await?;
+    setup.until_ready(BULK, PATIENCE).await?;
+    setup.until_quiet(PATIENCE).await?;
+    let (calls, writes) = (setup.calls(begin), setup.writes(begin).await?);
+    let entries = setup.cluster.plane.entries_since(begin.kubernetes).await?;
     let making = lasted(&entries).ok_or_else(|| Error::new("the audit log shows no making"))?;
     let statuses = number(writes.iter().filter(|one| is_status(one)).count())?;
     let each = number(BULK.count)?;
-    site.cluster.stop().await?;
-    let bare = bare(site, writes.len()).await?;
+    setup.cluster.stop().await?;
+    let bare = bare(setup, writes.len()).await?;
 
-    // What the bare loop wrote is put right before anything is measured again.
-    start(site).await?;
-    site.at_rest(PATIENCE).await?;
-    let begin = site.now();
+    // The operator corrects the writes of the bare loop before the next measurement.
+    start(setup).await?;
+    setup.until_quiet(PATIENCE).await?;
+    let begin = setup.now();
     let began = Instant::now();
-    delete(site).await?;
+    delete(setup).await?;
     let deleting = began.elapsed().as_secs_f64();
-    let deletion = deletion(site, begin).await?;
-    site.cluster.stop().await?;
+    let deletion = deletion(setup, begin).await?;
+    setup.cluster.stop().await?;
     Ok(Round {
         making,
         bare,
@@ -159,22 +159,22 @@ async fn round(site: &Site) -> Result<Round> {
     })
 }
 
-async fn start(site: &Site) -> Result<()> {
-    site.cluster.run(&[NO_RESYNC]).await?;
-    until_ready(site.cluster.operator(), true).await
+async fn start(setup: &VaultSetup) -> Result<()> {
+    setup.cluster.run(&[NO_RESYNC]).await?;
+    until_ready(setup.cluster.operator(), true).await
 }
 
-/// Seconds in which so many status patches are sent by a loop that does nothing else.
-async fn bare(site: &Site, writes: usize) -> Result<f64> {
-    let client = &site.cluster.admin;
+/// The seconds that a loop needs for this many status patches if it does nothing else.
+async fn bare(setup: &VaultSetup, writes: usize) -> Result<f64> {
+    let client = &setup.cluster.admin;
     let began = Instant::now();
     let sent =
         stream::iter(0..writes)
             .map(Ok)
-            .try_for_each_concurrent(CONCURRENCY, |turn| async move {
-                let kind = Kind::BOTH[turn % 2];
-                let path = format!("{}/status", BULK.path(kind, turn / 2 % BULK.count));
-                let change = json!({"status": {"message": format!("bare loop, {turn}")}});
+            .try_for_each_concurrent(CONCURRENCY, |index| async move {
+                let kind = Kind::BOTH[index % 2];
+                let path = format!("{}/status", BULK.path(kind, index / 2 % BULK.count));
+                let change = json!({"status": {"message": format!("bare loop, {index}")}});
                 let sent = send(client, Method::PATCH, &path, MERGE, &change).await;
                 sent.map(drop)
             });
@@ -183,23 +183,23 @@ async fn bare(site: &Site, writes: usize) -> Result<f64> {
 }
 
 /// Deletes all objects and waits until they are gone.
-async fn delete(site: &Site) -> Result<()> {
+async fn delete(setup: &VaultSetup) -> Result<()> {
     let lists = || {
         let of = |kind| (0..BULK.namespaces).map(move |home| BULK.list_path(kind, home));
         Kind::BOTH.into_iter().flat_map(of)
     };
-    let client = &site.cluster.admin;
-    let asked =
+    let client = &setup.cluster.admin;
+    let deleted =
         stream::iter(lists())
             .map(Ok)
             .try_for_each_concurrent(CONCURRENCY, |path| async move {
                 let sent = send(client, Method::DELETE, &path, JSON, &Value::Null).await;
                 sent.map(drop)
             });
-    asked.await?;
-    let look = async || {
+    deleted.await?;
+    let attempt = async || {
         for path in lists() {
-            let list = site.cluster.read(&path).await?;
+            let list = setup.cluster.read(&path).await?;
             if list["items"]
                 .as_array()
                 .is_some_and(|items| !items.is_empty())
@@ -210,12 +210,12 @@ async fn delete(site: &Site) -> Result<()> {
         }
         Ok(Some(()))
     };
-    eventually_within(PATIENCE, "all objects are gone", look).await
+    eventually_within(PATIENCE, "all objects are gone", attempt).await
 }
 
-async fn deletion(site: &Site, begin: Moment) -> Result<Deletion> {
-    site.at_rest(PATIENCE).await?;
-    let (calls, writes) = (site.calls(begin), site.writes(begin).await?);
+async fn deletion(setup: &VaultSetup, begin: Moment) -> Result<Deletion> {
+    setup.until_quiet(PATIENCE).await?;
+    let (calls, writes) = (setup.calls(begin), setup.writes(begin).await?);
     let patches = writes.iter().filter(|one| is_patch(one)).count();
     let vain = writes.iter().filter(|one| one.code == 404).count();
     let objects = number(BULK.objects())?;

@@ -1,4 +1,4 @@
-//! What Vault was asked, counted from the proxy's log.
+//! The calls of Vault, from the proxy's log.
 
 use std::collections::BTreeMap;
 
@@ -7,12 +7,12 @@ use testkit::fault_proxy::Logged;
 
 use super::pairs::Kind;
 
-/// The calls of a span of time, in the order in which they came.
+/// The calls of an interval, in the order of their arrival.
 #[derive(Debug, Clone)]
 pub(super) struct Calls(Vec<Logged>);
 
 impl Calls {
-    /// Those of `log` that came after the call of this number.
+    /// The calls of `log` after the call of this number.
     pub(super) fn since(mut log: Vec<Logged>, mark: u64) -> Self {
         log.retain(|call| call.seq > mark);
         Self(log)
@@ -22,8 +22,8 @@ impl Calls {
         self.0.len()
     }
 
-    /// About what objects of this kind stand for, whatever is asked; the operator's own policy and
-    /// role, and lists, are none of these.
+    /// The number of calls about policies or roles of objects of this kind; without lists and without
+    /// the operator's own policy and role.
     pub(super) fn about(&self, kind: Kind) -> usize {
         self.of(kind).count()
     }
@@ -34,7 +34,7 @@ impl Calls {
         self.0.iter().filter(is_meant)
     }
 
-    /// The most calls about one object of this kind, and where.
+    /// The most calls about one object of this kind, and its path.
     pub(super) fn most_about(&self, kind: Kind) -> (usize, &str) {
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
         for call in self.of(kind) {
@@ -44,12 +44,12 @@ impl Calls {
         most.unwrap_or_default()
     }
 
-    /// About policies and roles.
+    /// The number of calls about policies and roles.
     pub(super) fn about_objects(&self) -> usize {
         Kind::BOTH.into_iter().map(|kind| self.about(kind)).sum()
     }
 
-    /// That change policies or roles, or try to.
+    /// The number of writes of policies or roles, including refused ones.
     pub(super) fn writes(&self) -> usize {
         let is_write = |call: &&Logged| {
             subject(call).is_some() && call.method != Method::GET && !is_list(call)
@@ -66,7 +66,7 @@ impl Calls {
         self.0.iter().filter(is_login).count()
     }
 
-    /// How often each was read, by path.
+    /// The number of reads of each policy or role, by path.
     pub(super) fn reads(&self) -> BTreeMap<&str, usize> {
         let mut reads = BTreeMap::new();
         let all = Kind::BOTH.into_iter().flat_map(|kind| self.of(kind));
@@ -76,12 +76,12 @@ impl Calls {
         reads
     }
 
-    /// Looks whether Vault is there: the connection's interval begins with one.
+    /// The number of health calls: each interval of a connection begins with one.
     pub(super) fn probes(&self) -> usize {
         self.0.iter().filter(|call| is_probe(call)).count()
     }
 
-    /// The most calls of the connection's own from one probe to the next, that one excluded.
+    /// The most calls of the connection itself from one health call to the next, without the next.
     pub(super) fn most_upkeep(&self) -> usize {
         let own = self.0.iter().filter(|call| subject(call).is_none());
         let (mut most, mut since) = (0, 0);
@@ -96,7 +96,7 @@ impl Calls {
     }
 }
 
-/// Which kind of object a call is about; none for the connection's own calls.
+/// The kind of object that a call is about; none for calls of the connection itself.
 fn subject(call: &Logged) -> Option<Kind> {
     let path = call.path.strip_prefix("/v1/")?;
     if path.starts_with("sys/policies/acl") {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_told_apart_by_what_they_are_about() {
+    fn calls_are_counted_by_their_subject() {
         let calls = calls(&[
             "POST auth/kubernetes/login",
             "LIST sys/policies/acl",
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_came_after_the_mark_counts() {
+    fn only_calls_after_the_mark_count() {
         let Calls(log) = calls(&["GET sys/health", "GET auth/token/lookup-self"]);
         assert_eq!(Calls::since(log, 1).count(), 1);
     }

@@ -1,4 +1,4 @@
-//! What an edit costs: one object after another, among 10,000.
+//! The cost of an edit: one object after another, among 10,000.
 
 use testkit::Result;
 
@@ -8,25 +8,25 @@ use super::super::found::Found;
 use super::CROWD;
 use super::audit::is_status;
 use super::pairs::{Kind, edit};
-use super::site::{Site, number};
+use super::setup::{VaultSetup, number};
 use crate::progress::Progress;
 
 /// Of each kind.
 const EDITS: usize = 100;
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &VaultSetup, progress: &Progress) -> Result<Found> {
     progress.step("edits of 100 policies and 100 roles");
-    let begin = site.now();
+    let begin = setup.now();
     for kind in Kind::BOTH {
-        for turn in 0..EDITS {
-            let path = CROWD.path(kind, turn * (CROWD.count / EDITS));
-            site.cluster.edit(&path, &edit(kind, turn)).await?;
+        for index in 0..EDITS {
+            let path = CROWD.path(kind, index * (CROWD.count / EDITS));
+            setup.cluster.edit(&path, &edit(kind, index)).await?;
         }
     }
-    site.at_rest(PATIENCE).await?;
-    site.until_ready(CROWD, PATIENCE).await?;
+    setup.until_quiet(PATIENCE).await?;
+    setup.until_ready(CROWD, PATIENCE).await?;
 
-    let (calls, writes) = (site.calls(begin), site.writes(begin).await?);
+    let (calls, writes) = (setup.calls(begin), setup.writes(begin).await?);
     let statuses = number(writes.iter().filter(|one| is_status(one)).count())?;
     let each = number(EDITS)?;
     let per_policy = number(calls.about(Kind::Policy))? / each;

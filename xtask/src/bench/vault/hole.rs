@@ -1,7 +1,7 @@
-//! Edits on one connection while another, with 1,000 dependents, is well or a black hole.
+//! Edits on one connection while another one, with 1,000 dependents, works or is a black hole.
 //!
-//! Both times the 1,000 come due within the window; only what becomes of their calls differs.
-//! Edits come at a fixed pace whatever becomes of them, so a stall is met by all that fall into it.
+//! In both cases the 1,000 are due within the window; only the result of their calls differs. Edits
+//! come at a fixed rate whatever their result, so a stall delays all edits in that time.
 
 use std::time::Duration;
 
@@ -15,32 +15,32 @@ use super::super::cluster::{MERGE, PATIENCE, send, until_ready};
 use super::super::found::Found;
 use super::audit::{is_status, waits};
 use super::pairs::{Kind, Pairs, edit, is_ready};
-use super::site::Site;
+use super::setup::VaultSetup;
 use crate::progress::Progress;
 use crate::table::table;
 use crate::verdict::Error;
 
-/// What is edited.
+/// The pairs that are edited.
 pub(super) const OURS: Pairs = Pairs {
     connection: "ours",
     count: 100,
     namespaces: 1,
     requests_per_second: None,
 };
-/// What goes through the connection that becomes a black hole.
+/// The pairs of the connection that becomes a black hole.
 pub(super) const THEIRS: Pairs = Pairs {
     connection: "theirs",
     count: 500,
     namespaces: 1,
     requests_per_second: None,
 };
-/// The proxy before each, by the order in which the site was asked for them.
+/// The index of the proxy of the other connection, in the order of creation.
 const THEIR_PROXY: usize = 1;
 
 const ROUNDS: usize = 3;
 const EDITS: usize = 400;
 const PACE: Duration = Duration::from_millis(100);
-/// As long as a window, so that each dependent comes due in it.
+/// As long as a window, so that each dependent is due in it.
 const RESYNC: &str = "--vault-resync=40s";
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,15 +49,15 @@ enum Other {
     BlackHole,
 }
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &VaultSetup, progress: &Progress) -> Result<Found> {
     progress.step("two connections: making 200 and 1,000 objects");
-    site.cluster.run(&[RESYNC]).await?;
-    until_ready(site.cluster.operator(), true).await?;
+    setup.cluster.run(&[RESYNC]).await?;
+    until_ready(setup.cluster.operator(), true).await?;
     for pairs in [OURS, THEIRS] {
         for kind in Kind::BOTH {
-            site.cluster.create(pairs.all(kind)).await?;
+            setup.cluster.create(pairs.all(kind)).await?;
         }
-        site.until_ready(pairs, PATIENCE).await?;
+        setup.until_ready(pairs, PATIENCE).await?;
     }
     let (mut without, mut with, mut rows) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..ROUNDS {
@@ -65,19 +65,19 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
             "edits beside a black-holed connection: round {} of {ROUNDS}",
             round + 1
         ));
-        // In turn, so that a machine that grows slower over time favours neither.
+        // Alternating, so that a machine that becomes slower over time favours neither.
         let (well, hole) = if round % 2 == 0 {
-            let well = window(site, round, Other::Well).await?;
-            (well, window(site, round, Other::BlackHole).await?)
+            let well = window(setup, round, Other::Well).await?;
+            (well, window(setup, round, Other::BlackHole).await?)
         } else {
-            let hole = window(site, round, Other::BlackHole).await?;
-            (window(site, round, Other::Well).await?, hole)
+            let hole = window(setup, round, Other::BlackHole).await?;
+            (window(setup, round, Other::Well).await?, hole)
         };
         rows.push(row(round, &well, &hole));
         without.extend(well.waits);
         with.extend(hole.waits);
     }
-    site.cluster.stop().await?;
+    setup.cluster.stop().await?;
     let ratio = quantile(&with, 0.95) / quantile(&without, 0.95);
     let bar = Bar::at_most(
         "edits beside a black-holed connection with 1,000 dependents, p95 ÷ without",
@@ -98,7 +98,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     })
 }
 
-/// What happened in a window.
+/// The measurements of a window.
 struct Window {
     /// Milliseconds.
     waits: Vec<f64>,
@@ -122,17 +122,17 @@ fn row(round: usize, well: &Window, hole: &Window) -> [String; 5] {
     ]
 }
 
-/// Edits at a fixed pace; a black hole opens with the window, and closes behind it.
-async fn window(site: &Site, round: usize, other: Other) -> Result<Window> {
-    let proxy = site.proxy(THEIR_PROXY);
-    let (begin, before) = (site.now(), proxy.requests().len());
+/// Edits at a fixed rate; a black hole opens at the start of the window and closes at its end.
+async fn window(setup: &VaultSetup, round: usize, other: Other) -> Result<Window> {
+    let proxy = setup.proxy(THEIR_PROXY);
+    let (begin, before) = (setup.now(), proxy.requests().len());
     if other == Other::BlackHole {
         proxy.rule(Rule::on(AnyMethod::any(), "*").black_hole());
     }
-    edits(site, round, other).await?;
-    site.until_ready(OURS, PATIENCE).await?;
+    edits(setup, round, other).await?;
+    setup.until_ready(OURS, PATIENCE).await?;
     let calls = proxy.requests().len() - before;
-    let mut writes = site.cluster.plane.entries_since(begin.kubernetes).await?;
+    let mut writes = setup.cluster.plane.entries_since(begin.kubernetes).await?;
     let theirs = writes.iter().filter(|one| !is_ours(&one.namespace));
     let statuses = theirs.filter(|one| is_status(one)).count();
     if other == Other::BlackHole {
@@ -141,7 +141,7 @@ async fn window(site: &Site, round: usize, other: Other) -> Result<Window> {
         if calls == 0 || statuses == 0 {
             return Err(Error::new("nobody met the black hole, so the window says nothing").into());
         }
-        well_again(site).await?;
+        well_again(setup).await?;
     }
     writes.retain(|one| is_ours(&one.namespace));
     let waits: Option<Vec<f64>> = waits(&writes).into_iter().collect();
@@ -160,18 +160,18 @@ fn is_ours(namespace: &str) -> bool {
 }
 
 /// Waits until the other connection and all its dependents have recovered.
-async fn well_again(site: &Site) -> Result<()> {
+async fn well_again(setup: &VaultSetup) -> Result<()> {
     let path = "/apis/vault.platform.io/v1alpha1/vaultconnections/theirs";
-    let look = async || {
-        let connection = site.cluster.read(path).await?;
+    let attempt = async || {
+        let connection = setup.cluster.read(path).await?;
         Ok(is_ready(&connection).then_some(()))
     };
-    eventually_within(PATIENCE, "the other connection is well again", look).await?;
-    site.until_ready(THEIRS, PATIENCE).await
+    eventually_within(PATIENCE, "the other connection is well again", attempt).await?;
+    setup.until_ready(THEIRS, PATIENCE).await
 }
 
-/// Edits policies and roles by turns. What an edit says differs from one window to the next.
-async fn edits(site: &Site, round: usize, other: Other) -> Result<()> {
+/// Edits policies and roles alternately, with different contents in each window.
+async fn edits(setup: &VaultSetup, round: usize, other: Other) -> Result<()> {
     let windows = 2 * round + usize::from(other == Other::BlackHole);
     let (mut pace, mut sent) = (interval(PACE), JoinSet::new());
     for number in 0..EDITS {
@@ -179,7 +179,7 @@ async fn edits(site: &Site, round: usize, other: Other) -> Result<()> {
         let kind = Kind::BOTH[number % 2];
         let path = OURS.path(kind, number / 2 % OURS.count);
         let change = edit(kind, windows * EDITS + number);
-        let client = site.cluster.admin.clone();
+        let client = setup.cluster.admin.clone();
         sent.spawn(async move { send(&client, http::Method::PATCH, &path, MERGE, &change).await });
     }
     while let Some(ended) = sent.join_next().await {

@@ -16,7 +16,7 @@ mod edits;
 mod hole;
 mod pairs;
 mod restart;
-mod site;
+mod setup;
 mod steady;
 
 use std::path::Path;
@@ -24,7 +24,7 @@ use std::path::Path;
 use testkit::tools::Tool;
 
 use self::pairs::Pairs;
-use self::site::Site;
+use self::setup::VaultSetup;
 use super::build;
 use super::found::Found;
 use crate::cargo::OperatorBuild;
@@ -32,10 +32,10 @@ use crate::progress::Progress;
 use crate::tools;
 use crate::verdict::{Error, Verdict};
 
-/// What the operator is measured against.
+/// The servers that the operator is measured against.
 const SERVERS: [Tool; 3] = [Tool::KubeApiserver, Tool::Etcd, Tool::Vault];
 
-/// Requests a second, as the connection of the crowd says.
+/// Requests per second of the crowd's connection.
 const RATE: u32 = 100;
 /// The contract's 5,000 policies, each with a role that binds it.
 const CROWD: Pairs = Pairs {
@@ -50,12 +50,12 @@ pub(super) fn run() -> Result<Verdict, Error> {
     run_parts("vault", &[Part::Crowd, Part::Bulk, Part::Hole])
 }
 
-/// Measures the bars of many objects made and deleted at once alone, which takes a few minutes.
+/// Measures only the bars of bulk creation and deletion, which takes a few minutes.
 pub(super) fn run_bulk() -> Result<Verdict, Error> {
     run_parts("vault-bulk", &[Part::Bulk])
 }
 
-/// What is measured at a site of its own.
+/// A part of the bench with its own setup.
 #[derive(Clone, Copy)]
 enum Part {
     Crowd,
@@ -86,12 +86,12 @@ impl Part {
             Self::Crowd => crowd(operator, progress).await,
             Self::Bulk => {
                 progress.step("starting a site for many at once");
-                let site = Site::start(operator, &[bulk::BULK]).await?;
-                bulk::measure(&site, progress).await
+                let setup = VaultSetup::start(operator, &[bulk::BULK]).await?;
+                bulk::measure(&setup, progress).await
             }
             Self::Hole => {
                 progress.step("starting a small site");
-                let small = Site::start(operator, &[hole::OURS, hole::THEIRS]).await?;
+                let small = VaultSetup::start(operator, &[hole::OURS, hole::THEIRS]).await?;
                 hole::measure(&small, progress).await
             }
         }
@@ -100,7 +100,7 @@ impl Part {
 
 async fn crowd(operator: &Path, progress: &Progress) -> testkit::Result<Found> {
     progress.step("starting a large site");
-    let large = Site::start(operator, &[CROWD]).await?;
+    let large = VaultSetup::start(operator, &[CROWD]).await?;
     let mut found = crowd::measure(&large, progress).await?;
     found.add(edits::measure(&large, progress).await?);
     found.add(restart::measure(&large, progress).await?);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 const GROUP: &str = "/apis/vault.platform.io/v1alpha1";
 
-/// Which of a pair.
+/// The kind of an object in a pair.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Policy,
@@ -22,13 +22,13 @@ impl Kind {
     }
 }
 
-/// So many pairs, spread over namespaces that are named after the connection.
+/// A number of pairs, in namespaces that are named after the connection.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pairs {
     pub(super) connection: &'static str,
     pub(super) count: usize,
     pub(super) namespaces: usize,
-    /// The rate of the connection; none: as Vault's answers allow.
+    /// The rate of the connection; without one, as Vault's answers allow.
     pub(super) requests_per_second: Option<u32>,
 }
 
@@ -37,13 +37,13 @@ impl Pairs {
         2 * self.count
     }
 
-    /// The namespaces they are in.
+    /// Their namespaces.
     pub(super) fn homes(&self) -> impl Iterator<Item = String> {
         let connection = self.connection;
         (0..self.namespaces).map(move |number| format!("{connection}-{number:02}"))
     }
 
-    /// Where the objects of a kind are, in the namespace of this number.
+    /// The path of the objects of a kind in the namespace of this number.
     pub(super) fn list_path(&self, kind: Kind, namespace: usize) -> String {
         let (connection, plural) = (self.connection, kind.plural());
         format!("{GROUP}/namespaces/{connection}-{namespace:02}/{plural}")
@@ -54,7 +54,7 @@ impl Pairs {
         format!("{list}/{}", name(number))
     }
 
-    /// All of a kind, each with the path to make it at.
+    /// All objects of a kind, each with the path to create it at.
     pub(super) fn all(&self, kind: Kind) -> impl Iterator<Item = (String, Value)> {
         (0..self.count).map(move |number| {
             let path = self.list_path(kind, number % self.namespaces);
@@ -63,25 +63,25 @@ impl Pairs {
     }
 
     fn object(&self, kind: Kind, number: usize) -> Value {
-        let (word, mut spec) = match kind {
+        let (kind_name, mut spec) = match kind {
             Kind::Policy => ("VaultPolicy", policy(0)),
             Kind::Role => ("VaultRole", role(number)),
         };
         spec["connectionRef"] = json!(self.connection);
         json!({
             "apiVersion": "vault.platform.io/v1alpha1",
-            "kind": word,
+            "kind": kind_name,
             "metadata": {"name": name(number)},
             "spec": spec,
         })
     }
 }
 
-/// A merge patch that makes an object want something else in Vault, another thing for each `turn`.
-pub(super) fn edit(kind: Kind, turn: usize) -> Value {
+/// A merge patch that changes an object's contents in Vault, different for each `version`.
+pub(super) fn edit(kind: Kind, version: usize) -> Value {
     let spec = match kind {
-        Kind::Policy => policy(turn + 1),
-        Kind::Role => json!({"tokenTTL": format!("{}s", 3601 + turn)}),
+        Kind::Policy => policy(version + 1),
+        Kind::Role => json!({"tokenTTL": format!("{}s", 3601 + version)}),
     };
     json!({"spec": spec})
 }
@@ -90,11 +90,11 @@ fn name(number: usize) -> String {
     format!("app-{number:05}")
 }
 
-fn policy(turn: usize) -> Value {
+fn policy(version: usize) -> Value {
     json!({"rules": [
         {"path": "secret/data/{{namespace}}/{{name}}/*", "capabilities": ["read", "list"]},
         {"path": "secret/metadata/{{namespace}}/{{name}}/*", "capabilities": ["read", "list"]},
-        {"path": format!("transit/encrypt/{{{{namespace}}}}-{turn}"), "capabilities": ["update"]},
+        {"path": format!("transit/encrypt/{{{{namespace}}}}-{version}"), "capabilities": ["update"]},
     ]})
 }
 
@@ -107,7 +107,7 @@ fn role(number: usize) -> Value {
     })
 }
 
-/// Whether an object says that Vault holds what its spec says now.
+/// Whether an object is ready with its current spec.
 pub(super) fn is_ready(object: &Value) -> bool {
     let generation = &object["metadata"]["generation"];
     let conditions = object["status"]["conditions"].as_array();
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn each_edit_differs_from_what_is_there_and_from_the_next() {
+    fn each_edit_differs_from_the_original_and_from_the_next() {
         for kind in Kind::BOTH {
             let spec = FEW.object(kind, 0)["spec"].clone();
             let (first, second) = (edit(kind, 0), edit(kind, 1));
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn ready_counts_for_the_generation_it_was_said_of() {
+    fn ready_counts_only_for_its_generation() {
         let object = |seen: i64, status: &str| {
             json!({
                 "metadata": {"generation": 2},

@@ -1,4 +1,4 @@
-//! A restart with 10,000 objects in order: each is looked at once, and nothing is written.
+//! A restart with 10,000 steady objects: each is read once, and nothing is written.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use super::super::cluster::peak;
 use super::super::found::Found;
 use super::CROWD;
 use super::audit::is_upkeep;
-use super::site::{SHOWN, Site, number, shown};
+use super::setup::{SHOWN, VaultSetup, number, shown};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
-/// Longer than the first look at all of them takes at the rate allowed.
+/// Longer than the first read of all of them takes at the allowed rate.
 pub(super) const RESYNC: Duration = Duration::from_secs(180);
 const PATIENCE: Duration = Duration::from_secs(20 * 60);
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &VaultSetup, progress: &Progress) -> Result<Found> {
     progress.step("10,000 objects: restart");
-    site.cluster.stop().await?;
-    let begin = site.now();
+    setup.cluster.stop().await?;
+    let begin = setup.now();
     let resync = format!("--vault-resync={}s", RESYNC.as_secs());
-    site.cluster.run(&[&resync]).await?;
-    site.at_rest(PATIENCE).await?;
+    setup.cluster.run(&[&resync]).await?;
+    setup.until_quiet(PATIENCE).await?;
 
-    let (calls, written) = (site.calls(begin), site.writes(begin).await?);
+    let (calls, written) = (setup.calls(begin), setup.writes(begin).await?);
     let reads = calls.reads();
     if reads.len() != CROWD.objects() {
         let message = format!("{} objects were looked at after the restart", reads.len());
@@ -33,7 +33,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
     }
     let most = reads.values().max().copied().unwrap_or_default();
     let (upkeep, writes): (Vec<_>, Vec<_>) = written.iter().partition(|one| is_upkeep(one));
-    let memory = peak(site.cluster.operator())?;
+    let memory = peak(setup.cluster.operator())?;
     let mut notes = vec![format!(
         "restart: {} reads of {} objects, {} calls in all, {} requests about the login",
         reads.values().sum::<usize>(),

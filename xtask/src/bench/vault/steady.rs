@@ -1,4 +1,4 @@
-//! 10,000 objects in order, for two resyncs.
+//! 10,000 steady objects, for two resyncs.
 
 use testkit::Result;
 
@@ -6,20 +6,20 @@ use super::super::bar::Bar;
 use super::super::found::Found;
 use super::CROWD;
 use super::restart::RESYNC;
-use super::site::{SHOWN, Site, number, shown};
+use super::setup::{SHOWN, VaultSetup, number, shown};
 use crate::progress::Progress;
 use crate::verdict::Error;
 
 const RESYNCS: u32 = 2;
 
-pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
+pub(super) async fn measure(setup: &VaultSetup, progress: &Progress) -> Result<Found> {
     progress.step("10,000 objects: two resyncs");
-    // One comes a tenth early at most, so in this time none is due more often.
+    // A resync is at most a tenth early, so in this time no object is due more often.
     let span = RESYNC.mul_f64(0.9) * RESYNCS;
-    let begin = site.now();
+    let begin = setup.now();
     tokio::time::sleep(span).await;
 
-    let (calls, writes) = (site.calls(begin), site.writes(begin).await?);
+    let (calls, writes) = (setup.calls(begin), setup.writes(begin).await?);
     let reads = calls.reads();
     if reads.len() != CROWD.objects() {
         let message = format!("{} objects were looked at in two resyncs", reads.len());
@@ -34,7 +34,7 @@ pub(super) async fn measure(site: &Site, progress: &Progress) -> Result<Found> {
         span.as_secs(),
     )];
     notes.extend(writes.iter().take(SHOWN).map(shown));
-    site.cluster.stop().await?;
+    setup.cluster.stop().await?;
     Ok(Found {
         bars: vec![
             Bar::at_most(

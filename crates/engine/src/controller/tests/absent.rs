@@ -4,14 +4,14 @@ use kernel::CallError;
 
 use super::*;
 use crate::kind_core::{
-    AnswerOf, Caller, Ended, FactsOf, KindCore, KindIo, Learned, Never, Next as Wants, Object,
-    OutcomeOf, ReadOf, Report, StepOf, Stop, World,
+    AnswerOf, CallContext, Ended, FactsOf, KindCore, KindIo, Learned, Never, Next as NextCalls,
+    Object, OutcomeOf, ReadOf, Report, StepOf, Stop, World,
 };
 
-/// Waits in its first pass over a key without an object, and is done in the second.
-struct Leftovers;
+/// A kind that waits in its first pass over a key without an object, and is done in the second.
+struct LeftoverCore;
 
-impl KindCore for Leftovers {
+impl KindCore for LeftoverCore {
     type Resource = Value;
     type Status = Value;
     type Facts = usize;
@@ -31,13 +31,13 @@ impl KindCore for Leftovers {
         "example.pontoon.io/leftover"
     }
 
-    fn next(&self, world: &World<Self>) -> Result<Wants<Never, Never>, Stop> {
+    fn next(&self, world: &World<Self>) -> Result<NextCalls<Never, Never>, Stop> {
         assert!(!world.object.exists && world.object.is_deleting());
         if world.facts == 1 {
             let reason = Reason::new("Removing", "the leftover is being removed");
             return Err(Stop::waiting(reason, Duration::from_secs(10)));
         }
-        Ok(Wants::done())
+        Ok(NextCalls::done())
     }
 
     fn learn(&self, _world: &mut World<Self>, learned: Learned<Self>) {
@@ -58,26 +58,30 @@ struct LeftoverIo {
 }
 
 impl KindIo for LeftoverIo {
-    type Core = Leftovers;
+    type Core = LeftoverCore;
 
-    fn core(&self) -> &Leftovers {
-        &Leftovers
+    fn core(&self) -> &LeftoverCore {
+        &LeftoverCore
     }
 
-    fn gather(&self, _object: &Object<Leftovers>) -> FactsOf<Self> {
+    fn gather(&self, _object: &Object<LeftoverCore>) -> FactsOf<Self> {
         let mut passes = self.passes.lock();
         *passes += 1;
         *passes
     }
 
-    async fn read(&self, read: &ReadOf<Self>, _: &Caller<'_>) -> Result<AnswerOf<Self>, CallError> {
+    async fn read(
+        &self,
+        read: &ReadOf<Self>,
+        _: &CallContext<'_>,
+    ) -> Result<AnswerOf<Self>, CallError> {
         match *read {}
     }
 
     async fn apply(
         &self,
         step: &StepOf<Self>,
-        _: &Caller<'_>,
+        _: &CallContext<'_>,
     ) -> Result<OutcomeOf<Self>, CallError> {
         match *step {}
     }
@@ -111,6 +115,6 @@ async fn a_key_without_an_object_has_passes_until_its_work_is_done() {
     assert_eq!(*gone.lock(), ["leftover"]);
     let advance = |replica: &Replica| replica.clock.advance(Duration::from_secs(3600));
     replica.after(advance).await;
-    assert_eq!(*passes.lock(), 2, "nothing is left to do");
+    assert_eq!(*passes.lock(), 2, "there is nothing left to do");
     replica.tasks.kill().await;
 }

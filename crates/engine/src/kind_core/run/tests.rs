@@ -1,4 +1,4 @@
-//! The rules of the loop, on the smallest kind that shows them.
+//! The rules of the loop, with a small kind as the example.
 
 mod graph;
 
@@ -22,7 +22,7 @@ fn pass_facts() -> PassFacts {
     }
 }
 
-/// A pass over the object as it is stored now.
+/// Runs a pass over the stored object.
 async fn pass(
     kind: &Graph,
     remembered: &mut Remembered<Graph>,
@@ -31,7 +31,7 @@ async fn pass(
     run_pass(kind, server.object(), pass_facts(), remembered, server).await
 }
 
-/// The first pass of a process over the object.
+/// Runs the first pass of a process over the object.
 async fn first_pass(kind: &Graph, server: &InMemory) -> Result<Progress, CallError> {
     pass(kind, &mut Remembered::default(), server).await
 }
@@ -68,7 +68,7 @@ async fn reads_run_concurrently() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_refusal_is_repeated_without_a_call_until_its_time() {
+async fn a_held_off_step_is_refused_without_a_call() {
     let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
     *server.error.lock() = Some(CallError::new(Class::Denied, "not permitted"));
     let mut remembered = Remembered::default();
@@ -83,7 +83,7 @@ async fn a_refusal_is_repeated_without_a_call_until_its_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_person_ends_a_hold_off() {
+async fn an_urgent_pass_ends_a_hold_off() {
     let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
     *server.error.lock() = Some(CallError::new(Class::Denied, "not permitted"));
     let mut remembered = Remembered::default();
@@ -169,7 +169,7 @@ async fn a_step_without_an_intent_still_needs_the_finalizer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn metadata_that_comes_first_is_written_before_any_step() {
+async fn metadata_is_written_before_any_step() {
     let kind = Graph {
         obsolete_annotation: Some("obsolete"),
         ..Graph::default()
@@ -300,9 +300,9 @@ async fn a_preview_lists_the_steps_in_order_and_writes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kind_that_never_learns_is_stopped() {
+async fn a_kind_that_ignores_answers_is_stopped() {
     let kind = Graph {
-        is_forgetful: true,
+        ignores_answers: true,
         ..Graph::default()
     };
     let server = InMemory::with_children(json!({"a": []}));
@@ -313,20 +313,20 @@ async fn a_kind_that_never_learns_is_stopped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_finalizer_goes_when_a_deleting_object_is_done() {
+async fn a_finished_deletion_removes_the_finalizer() {
     let server = InMemory::with_children(json!({"a": []}));
     server.change(|object| object["metadata"]["deletionTimestamp"] = json!("1970-01-01T00:00:00Z"));
     let progress = first_pass(&Graph::default(), &server).await;
     assert_eq!(progress, Ok(Progress::done()));
     assert_eq!(*server.writes.lock(), written(&[("remove finalizer", "1")]));
-    // Without the finalizer no effect was ever allowed: the next pass has nothing to do.
+    // Without the finalizer there is no effect outside, so the next pass has nothing to do.
     let progress = first_pass(&Graph::default(), &server).await;
     assert_eq!(progress, Ok(Progress::done()));
     assert_eq!(server.writes.lock().len(), 1);
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_come_only_with_a_transition() {
+async fn only_a_transition_causes_an_event() {
     let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
     let applied = Note::normal("Applied", "every child is applied");
     let failed = Note::normal("NotApplied", "failed");

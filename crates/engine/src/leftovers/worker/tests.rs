@@ -13,9 +13,9 @@ use super::*;
 use crate::leftovers::record::tests::{Disk, disk};
 use crate::{Clients, Hub, Metrics, Stored, Tasks};
 
-/// What each call answers. The object that claims the disk appears with the given read.
+/// The answer to each call. The object that claims the disk appears after `claimed_after_reads` reads.
 #[derive(Clone)]
-struct World {
+struct Answers {
     claimant: Claimant,
     claimed_after_reads: usize,
     client: Result<(), Stop>,
@@ -23,9 +23,9 @@ struct World {
     removed: Result<(), Stop>,
 }
 
-/// A disk that nobody claims and that may be removed.
-fn world() -> World {
-    World {
+/// Answers for a disk that no object claims and that may be removed.
+fn answers() -> Answers {
+    Answers {
         claimant: Claimant::Nobody,
         claimed_after_reads: 0,
         client: Ok(()),
@@ -34,11 +34,11 @@ fn world() -> World {
     }
 }
 
-fn claimed(claimant: Claimant, claimed_after_reads: usize) -> World {
-    World {
+fn claimed(claimant: Claimant, claimed_after_reads: usize) -> Answers {
+    Answers {
         claimant,
         claimed_after_reads,
-        ..world()
+        ..answers()
     }
 }
 
@@ -46,9 +46,9 @@ fn reason() -> Reason {
     Reason::new("Refused", "no")
 }
 
-/// Does as `world` says, and logs calls and counts.
+/// Returns `answers`, and logs calls and counts.
 struct Disks {
-    world: World,
+    answers: Answers,
     log: Arc<Mutex<Vec<&'static str>>>,
 }
 
@@ -69,15 +69,15 @@ impl Remover for Disks {
     fn claimant(&self, _: &Disk, (): &()) -> Claimant {
         let log = self.log.lock();
         let reads = log.iter().filter(|call| **call == "read").count();
-        if reads < self.world.claimed_after_reads {
+        if reads < self.answers.claimed_after_reads {
             Claimant::Nobody
         } else {
-            self.world.claimant.clone()
+            self.answers.claimant.clone()
         }
     }
 
     fn client(&self, _: &Disk, (): &()) -> Result<(), Stop> {
-        self.world.client.clone()
+        self.answers.client.clone()
     }
 
     async fn read(&self, _: &Disk, (): &()) -> Result<(), Stop> {
@@ -86,15 +86,15 @@ impl Remover for Disks {
     }
 
     fn judge(&self, _: &Disk, (): &(), (): ()) -> Judgement {
-        self.world.judgement.clone()
+        self.answers.judgement.clone()
     }
 
     async fn remove(&self, _: &Disk, (): &()) -> Result<(), Stop> {
         self.log.lock().push("remove");
-        self.world.removed.clone()
+        self.answers.removed.clone()
     }
 
-    fn count_try(&self, _: &Disk, is_success: bool) {
+    fn count_attempt(&self, _: &Disk, is_success: bool) {
         let outcome = if is_success { "success" } else { "failure" };
         self.log.lock().push(outcome);
     }
@@ -104,7 +104,7 @@ impl Remover for Disks {
 
 type Writes = Arc<Mutex<Vec<Method>>>;
 
-/// An API server that takes every write of the record, and whose watches show nothing.
+/// An API server that accepts every write of the record. Its watches have no events.
 fn api_server(writes: Writes) -> Client {
     let server = tower::service_fn(move |request: Request<Body>| {
         let writes = writes.clone();
@@ -114,13 +114,13 @@ fn api_server(writes: Writes) -> Client {
                 std::future::pending::<()>().await;
             }
             writes.lock().push(method.clone());
-            let answer = if method == Method::DELETE {
+            let response = if method == Method::DELETE {
                 json!({"kind": "Status", "apiVersion": "v1", "status": "Success"})
             } else {
                 json!({"metadata": {"name": "disk-d", "namespace": "n", "uid": "u",
                     "resourceVersion": "8"}})
             };
-            let body = Body::from(answer.to_string().into_bytes());
+            let body = Body::from(response.to_string().into_bytes());
             Ok::<_, Infallible>(Response::new(body))
         }
     });
@@ -131,9 +131,9 @@ fn deck(client: Client, tasks: &Tasks) -> Deck {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .ok();
-    let nowhere = "http://127.0.0.1:9".parse().unwrap();
+    let unused = "http://127.0.0.1:9".parse().unwrap();
     let metrics = Metrics::default();
-    let clients = Clients::new(kube::Config::new(nowhere), 1, metrics.clone()).unwrap();
+    let clients = Clients::new(kube::Config::new(unused), 1, metrics.clone()).unwrap();
     let cluster = ClusterId::new("c").unwrap();
     let deck = Deck::for_reading("f", &clients, metrics, cluster, "n".into(), tasks);
     Deck {
@@ -143,12 +143,12 @@ fn deck(client: Client, tasks: &Tasks) -> Deck {
     }
 }
 
-/// How a pass over a new record ends, with what is logged and written.
-async fn pass(world: World) -> (Progress, Vec<&'static str>, Vec<Method>) {
+/// How a pass over a new record ends, with its calls and writes.
+async fn pass(answers: Answers) -> (Progress, Vec<&'static str>, Vec<Method>) {
     let (tasks, log, writes) = (Tasks::default(), Arc::default(), Writes::default());
     let deck = deck(api_server(writes.clone()), &tasks);
     let disks = Disks {
-        world,
+        answers,
         log: Arc::clone(&log),
     };
     let store = LeftoverStore::<Disk>::new(&deck);
@@ -159,7 +159,7 @@ async fn pass(world: World) -> (Progress, Vec<&'static str>, Vec<Method>) {
     let key = worker.cache.key();
     let text = serde_json::to_string(&map).unwrap();
     let stored = Stored::read(&key.kind, &text, &key.projection).unwrap();
-    let mut pass = deck.look(&worker.cache, Arc::new(stored)).await;
+    let mut pass = deck.reading_pass(&worker.cache, Arc::new(stored)).await;
     let progress = worker.reconcile(&map, &mut pass).await.unwrap();
     tasks.kill().await;
     let (log, writes) = (log.lock().clone(), writes.lock().clone());
@@ -167,14 +167,14 @@ async fn pass(world: World) -> (Progress, Vec<&'static str>, Vec<Method>) {
 }
 
 #[rstest]
-#[case::ours(world(), &["read", "remove", "success"])]
-#[case::gone(World { judgement: Judgement::Gone, ..world() }, &["read", "success"])]
-#[case::not_ours(World { judgement: Judgement::Leave(reason()), ..world() }, &["read"])]
+#[case::ours(answers(), &["read", "remove", "success"])]
+#[case::gone(Answers { judgement: Judgement::Gone, ..answers() }, &["read", "success"])]
+#[case::not_ours(Answers { judgement: Judgement::Leave(reason()), ..answers() }, &["read"])]
 #[case::claimed(claimed(Claimant::Somebody("o".to_owned()), 0), &[])]
 #[case::claimed_during_the_read(claimed(Claimant::Somebody("o".to_owned()), 1), &["read"])]
 #[tokio::test]
-async fn a_settled_record_is_closed(#[case] world: World, #[case] expected: &[&str]) {
-    let (progress, log, writes) = pass(world).await;
+async fn a_finished_record_is_deleted(#[case] answers: Answers, #[case] expected: &[&str]) {
+    let (progress, log, writes) = pass(answers).await;
     assert_eq!(progress, Progress::done());
     assert_eq!(log, expected);
     assert_eq!(writes, [Method::DELETE]);
@@ -182,27 +182,34 @@ async fn a_settled_record_is_closed(#[case] world: World, #[case] expected: &[&s
 
 #[rstest]
 #[case::target_is_not_ready(
-    World { client: Err(Stop::waiting(reason(), RECHECK)), ..world() }, &[])]
+    Answers { client: Err(Stop::waiting(reason(), RECHECK)), ..answers() }, &[])]
 #[case::claim_is_undecided(claimed(Claimant::Undecided("o".to_owned()), 0), &[])]
 #[case::not_all_is_read(claimed(Claimant::Unread, 0), &[])]
 #[case::too_many_calls(
-    World { removed: Err(Stop::waiting(reason(), RECHECK)), ..world() }, &["read", "remove"])]
+    Answers { removed: Err(Stop::waiting(reason(), RECHECK)), ..answers() }, &["read", "remove"])]
 #[tokio::test]
-async fn waiting_costs_no_try_and_no_write(#[case] world: World, #[case] expected: &[&str]) {
-    let (progress, log, writes) = pass(world).await;
+async fn waiting_is_no_attempt_and_writes_nothing(
+    #[case] answers: Answers,
+    #[case] expected: &[&str],
+) {
+    let (progress, log, writes) = pass(answers).await;
     assert!(matches!(progress, Progress::Waiting { .. }), "{progress:?}");
     assert_eq!(log, expected);
     assert_eq!(writes, Vec::<Method>::new());
 }
 
 #[tokio::test]
-async fn a_failed_try_is_saved_and_waited_after() {
+async fn a_failed_attempt_is_saved_and_followed_by_a_pause() {
     let failed = Stop::Failed {
         reason: reason(),
         class: Class::Transient,
     };
     let removed = Err(failed);
-    let (progress, log, writes) = pass(World { removed, ..world() }).await;
+    let (progress, log, writes) = pass(Answers {
+        removed,
+        ..answers()
+    })
+    .await;
     let (reason, after) = (reason(), Duration::from_secs(300));
     assert_eq!(progress, Progress::Waiting { reason, after });
     assert_eq!(log, ["read", "remove", "failure"]);
@@ -210,9 +217,13 @@ async fn a_failed_try_is_saved_and_waited_after() {
 }
 
 #[tokio::test]
-async fn a_blocked_record_says_why_and_makes_no_call() {
+async fn a_blocked_record_is_saved_and_makes_no_call() {
     let client = Err(Stop::blocked(reason()));
-    let (progress, log, writes) = pass(World { client, ..world() }).await;
+    let (progress, log, writes) = pass(Answers {
+        client,
+        ..answers()
+    })
+    .await;
     assert_eq!(progress, Progress::Blocked { reason: reason() });
     assert_eq!(log, Vec::<&str>::new());
     assert_eq!(writes, [Method::PATCH]);

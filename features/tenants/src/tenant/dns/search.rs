@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::tenants::{Dns, DnsRecord};
-use aws::{Asker, Fault, Priority};
+use aws::{Caller, Fault, Priority};
 use kernel::ObjectKey;
 
 use crate::allowed::Named;
@@ -18,8 +18,8 @@ use crate::tenant::ground::{Ground, judged};
 use crate::tenant::stop::count;
 
 /// Who asks AWS for what a tenant needs now.
-pub(in crate::tenant) fn asker(key: &ObjectKey) -> Asker {
-    Asker::new(Priority::Edit, key.namespace.clone().unwrap_or_default())
+pub(in crate::tenant) fn asker(key: &ObjectKey) -> Caller {
+    Caller::new(Priority::Edit, key.namespace.clone().unwrap_or_default())
 }
 
 /// For whom zones are looked for, and for what.
@@ -63,7 +63,7 @@ pub(super) async fn candidates(
 /// A zone, by its id.
 pub(in crate::tenant) async fn zone(
     place: &Place,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
 ) -> Result<Zone, aws::Error> {
     let account = ctx.account(role(&place.login)?.as_ref()).await;
@@ -84,7 +84,7 @@ pub(in crate::tenant) fn seen(zone: &aws::route53::Zone) -> Zone {
 /// What is at a name.
 pub(in crate::tenant) async fn read(
     look: &plan::Look,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
 ) -> Result<Sight, aws::Error> {
     let account = ctx.account(role(&look.place.login)?.as_ref()).await;

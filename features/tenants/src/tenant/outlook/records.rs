@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenants::{DnsRecord, DriftPolicy, DriftedField, RecordAdoption, reasons};
-use aws::Asker;
+use aws::Caller;
 use kernel::ObjectKey;
 
 use super::step::{Does, Step};
@@ -82,7 +82,7 @@ pub(crate) async fn taking_over(
 }
 
 /// All hosted zones of our own account.
-pub(crate) async fn zones(asker: &Asker, ctx: &Ctx) -> Result<Vec<Zone>, String> {
+pub(crate) async fn zones(asker: &Caller, ctx: &Ctx) -> Result<Vec<Zone>, String> {
     let told = ctx.outside.zones(ctx.own().await, "", asker).await;
     Ok(told
         .map_err(|error| error.to_string())?
@@ -97,7 +97,7 @@ pub(super) async fn foreseen(
     recorded: &[DnsRecord],
     wish: &dns::Wish,
     served: &Served,
-    asker: &Asker,
+    asker: &Caller,
     ctx: &Ctx,
 ) -> Result<Ahead, String> {
     let us = Owner::new(&ctx.deck.cluster, key);

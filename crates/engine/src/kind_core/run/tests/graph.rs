@@ -1,4 +1,4 @@
-//! The kind of these tests, and an API server in memory.
+//! The example kind of these tests, and an API server in memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,14 +19,14 @@ use crate::kind_core::{
 
 pub(super) const FINALIZER: &str = "example.pontoon.io/graph";
 
-/// Children that need one another, and reads that no child needs.
+/// A kind with children that depend on each other, and with reads that no child needs.
 #[derive(Debug, Default)]
 pub(super) struct Graph {
-    /// The step of a child needs an intent: its name.
+    /// The step of a child needs an intent: the child's name.
     pub(super) has_intents: bool,
-    /// `learn` keeps nothing.
-    pub(super) is_forgetful: bool,
-    /// Goes from the object before anything else happens.
+    /// `learn` stores nothing.
+    pub(super) ignores_answers: bool,
+    /// The engine removes this annotation before anything else.
     pub(super) obsolete_annotation: Option<&'static str>,
 }
 
@@ -38,7 +38,7 @@ pub(super) struct GraphResource {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct GraphSpec {
-    /// Each child, with the children it needs.
+    /// Each child, with the children that it depends on.
     pub(super) children: BTreeMap<String, Vec<String>>,
     pub(super) reads: Vec<String>,
 }
@@ -137,7 +137,7 @@ impl KindCore for Graph {
 
     fn learn(&self, world: &mut World<Self>, learned: Learned<Self>) {
         match learned {
-            Learned::Answer { .. } | Learned::Outcome { .. } if self.is_forgetful => {}
+            Learned::Answer { .. } | Learned::Outcome { .. } if self.ignores_answers => {}
             Learned::Answer { read, .. } => world.observed.reads.push(read.0),
             Learned::Outcome { step, outcome } => {
                 world.observed.children.insert(step.0, outcome);
@@ -189,7 +189,7 @@ impl KindCore for Graph {
         object.annotation("dry-run") == Some("true")
     }
 
-    fn foreseen(&self, _world: &World<Self>, _step: &ApplyChild) -> Option<()> {
+    fn assumed_outcome(&self, _world: &World<Self>, _step: &ApplyChild) -> Option<()> {
         Some(())
     }
 }
@@ -204,16 +204,16 @@ fn stop_after(error: &CallError) -> Stop {
     }
 }
 
-/// An API server with one object, and an outside that accepts everything unless it has an error.
+/// An API server with one object, and a service that accepts every step unless `error` is set.
 #[derive(Default)]
 pub(super) struct InMemory {
     pub(super) stored: Mutex<Value>,
     pub(super) elapsed: Mutex<Duration>,
-    /// What every step answers after its time.
+    /// The answer to every step.
     pub(super) error: Mutex<Option<CallError>>,
     pub(super) is_deposed: bool,
     pub(super) is_preview: bool,
-    /// The beginning and the end of each call.
+    /// The start and the end of each call.
     pub(super) calls: Mutex<Vec<String>>,
     /// Each write of the object, and the version it was bound to.
     pub(super) writes: Mutex<Vec<(&'static str, String)>>,
@@ -270,13 +270,13 @@ impl InMemory {
         Ok(())
     }
 
-    async fn call(&self, call: String, takes: Duration) {
+    async fn call(&self, call: String, duration: Duration) {
         self.calls.lock().push(format!("{call} begins"));
-        tokio::time::sleep(takes).await;
+        tokio::time::sleep(duration).await;
         self.calls.lock().push(format!("{call} ends"));
     }
 
-    /// How often the beginning or the end of a call was noted.
+    /// How often `calls` has this entry.
     pub(super) fn times(&self, call: &str) -> usize {
         let calls = self.calls.lock();
         calls.iter().filter(|made| *made == call).count()
@@ -317,8 +317,8 @@ impl Effects<Graph> for InMemory {
 
     async fn apply(&self, step: &ApplyChild) -> Result<(), CallError> {
         self.guard()?;
-        let takes = Duration::from_secs(if step.0 == "slow" { 9 } else { 1 });
-        self.call(step.to_string(), takes).await;
+        let duration = Duration::from_secs(if step.0 == "slow" { 9 } else { 1 });
+        self.call(step.to_string(), duration).await;
         let error = self.error.lock().clone();
         error.map_or(Ok(()), Err)
     }

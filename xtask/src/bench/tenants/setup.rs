@@ -1,4 +1,4 @@
-//! A cluster and an AWS with a distribution, its certificate, a connection group and a zone.
+//! A cluster and an AWS emulator with a distribution, its certificate, a connection group and a zone.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,50 +15,50 @@ use super::crowd::{Crowd, DISTRIBUTION, DOMAIN, ZONE, is_ready};
 use crate::verdict::Error;
 
 const CERTIFICATE: &str = "arn:aws:acm:us-east-1:000000000000:certificate/base";
-/// How often the operator is asked how far it is: each answer is work for the same cores.
-const LOOK: Duration = Duration::from_secs(2);
+/// The interval of progress checks: each check is work for the same cores.
+const POLL: Duration = Duration::from_secs(2);
 
 /// Release builds of the operator.
 #[derive(Debug, Clone)]
 pub(super) struct Programs {
-    /// What users get.
+    /// The build for users.
     pub(super) plain: PathBuf,
-    /// With the test kinds, whose time can run faster.
+    /// The build with the test kinds, whose time can run faster.
     pub(super) scaled: PathBuf,
 }
 
-/// How fast time runs, for the operator as for AWS.
+/// How fast time runs, for the operator and for AWS.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Pace {
     Real,
     Times(u32),
 }
 
-pub(super) struct Site {
+pub(super) struct TenantsSetup {
     pub(super) cluster: Cluster,
     programs: Programs,
 }
 
-/// A moment in the logs of the API server and of AWS.
+/// A point in the logs of the API server and of AWS.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     pub(super) kubernetes: Mark,
     aws: u64,
 }
 
-impl Site {
-    /// A site with namespaces for these tenants, in which the operator does not run.
+impl TenantsSetup {
+    /// A setup with namespaces for these tenants, in which the operator does not run.
     pub(super) async fn start(programs: &Programs, crowds: &[Crowd]) -> Result<Self> {
         let plan = World::new().aws().feature("tenants");
-        let site = Self {
+        let setup = Self {
             cluster: Cluster::start(plan.binary(&programs.plain)).await?,
             programs: programs.clone(),
         };
-        site.furnish()?;
+        setup.furnish()?;
         for home in crowds.iter().flat_map(|crowd| crowd.homes()) {
-            site.cluster.plane.ensure_namespace(&home).await?;
+            setup.cluster.plane.ensure_namespace(&home).await?;
         }
-        Ok(site)
+        Ok(setup)
     }
 
     fn furnish(&self) -> Result<()> {
@@ -76,7 +76,7 @@ impl Site {
         Ok(())
     }
 
-    /// Starts the operator and returns when it leads and holds the predecessor's Lease.
+    /// Starts the operator and returns when it leads and has the predecessor's Lease.
     pub(super) async fn run(&self, pace: Pace) -> Result<()> {
         let (program, factor) = match pace {
             Pace::Real => (&self.programs.plain, None),
@@ -91,26 +91,26 @@ impl Site {
         });
         changed.await?;
         until_ready(operator, true).await?;
-        // The predecessor's Lease is taken after our own, and nothing begins before.
-        let look = async || {
+        // The operator takes the predecessor's Lease after its own, and does nothing before.
+        let attempt = async || {
             let (_, text) = operator.probe("/readyz?verbose").await?;
             let is_held = |line: &str| line.starts_with("[+]") && line.contains("predecessor");
             Ok(text.lines().any(is_held).then_some(()))
         };
-        eventually_within(PATIENCE, "the predecessor's lease is held", look).await
+        eventually_within(PATIENCE, "the predecessor's lease is held", attempt).await
     }
 
     pub(super) fn control(&self, method: Method, path: &str, body: Value) -> Result<Value> {
         Ok(self.cluster.world.aws().control(method, path, body)?)
     }
 
-    /// Changes something of a service as a person at its console does.
+    /// Changes a resource as a person in the AWS console does.
     pub(super) fn console(&self, service: &str, mut change: Value) -> Result<Value> {
         change["service"] = json!(service);
         self.control(Method::POST, "mutate", change)
     }
 
-    /// Chooses how services behave.
+    /// Sets switches of services.
     pub(super) fn switch(&self, switches: Value) -> Result<()> {
         self.control(Method::PUT, "switches", switches).map(drop)
     }
@@ -121,7 +121,7 @@ impl Site {
         Ok(serde_json::from_value(clock["now"].take())?)
     }
 
-    /// This moment.
+    /// The current point in the logs.
     pub(super) fn now(&self) -> Result<Moment> {
         let path = format!("log?since={}", u64::MAX);
         let log = self.control(Method::GET, &path, Value::Null)?;
@@ -131,7 +131,7 @@ impl Site {
         })
     }
 
-    /// What was asked of AWS since then.
+    /// The calls of AWS since then.
     pub(super) fn calls(&self, since: Moment) -> Result<Calls> {
         let path = format!("log?since={}", since.aws);
         let mut log = self.control(Method::GET, &path, Value::Null)?;
@@ -142,12 +142,12 @@ impl Site {
         Ok(Calls::new(calls))
     }
 
-    /// What the operator wrote to the cluster since then; Leases excepted.
+    /// The operator's writes to the cluster since then, without Leases.
     pub(super) async fn writes(&self, since: Moment) -> Result<Vec<Entry>> {
         self.cluster.world.writes_since(since.kubernetes).await
     }
 
-    /// Waits until all tenants of a crowd are ready, and as many as `ready` are there in all.
+    /// Waits until all tenants of a crowd are ready, and `ready` tenants in total.
     pub(super) async fn until_ready(
         &self,
         crowd: Crowd,
@@ -156,14 +156,14 @@ impl Site {
     ) -> Result<()> {
         let what = format!("all {} tenants of {} are ready", crowd.count, crowd.name);
         let wanted = f64::from(u32::try_from(ready)?);
-        let look = async || {
-            sleep(LOOK).await;
+        let attempt = async || {
+            sleep(POLL).await;
             let name = "cloudfront_tenant_operator_tenants_total";
             let operator = self.cluster.operator();
-            let told = operator.metric(name, &[("status", "Ready")]).await?;
-            Ok((told >= wanted).then_some(()))
+            let counted = operator.metric(name, &[("status", "Ready")]).await?;
+            Ok((counted >= wanted).then_some(()))
         };
-        eventually_within(deadline, &what, look).await?;
+        eventually_within(deadline, &what, attempt).await?;
         let seen = self.ready(crowd).await?;
         if seen != crowd.count {
             let message = format!("the operator counts all as ready, but {seen} say so: {what}");
@@ -184,12 +184,12 @@ impl Site {
 
     /// Waits until an operator that was just started has compared all tenants with AWS.
     pub(super) async fn until_swept(&self, deadline: Duration) -> Result<()> {
-        let look = async || {
-            sleep(LOOK).await;
+        let attempt = async || {
+            sleep(POLL).await;
             let metrics = self.cluster.operator().metrics().await?;
             let swept = metrics.contains("cloudfront_tenant_operator_sweep_age_seconds{");
             Ok(swept.then_some(()))
         };
-        eventually_within(deadline, "all tenants are compared with AWS", look).await
+        eventually_within(deadline, "all tenants are compared with AWS", attempt).await
     }
 }

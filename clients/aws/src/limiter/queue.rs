@@ -1,62 +1,62 @@
-//! In which order: classes by priority, none starving; inside a class namespaces take turns.
+//! In which order: classes by priority, without starvation; round robin by namespace in a class.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use super::Priority;
 
-/// A class that waits gets one turn in so many.
+/// A waiting class gets at least one permit in this many.
 const SHARE: u32 = 10;
 
-/// Where someone stands.
+/// What decides the position of a caller in the queue.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct QueueKey {
     pub(crate) priority: Priority,
     pub(crate) namespace: Arc<str>,
-    /// Ahead of all in its class that have not begun.
+    /// Ahead of all callers of its class that were not admitted.
     pub(crate) begun: bool,
 }
 
-/// Those who wait, by number.
+/// The waiting callers, by id.
 #[derive(Debug, Default)]
 pub(crate) struct Queue {
     classes: [Waiting; 4],
 }
 
-/// Those of one class.
+/// The waiting callers of one class.
 #[derive(Debug, Default)]
 struct Waiting {
     begun: VecDeque<u64>,
-    /// Namespaces with someone waiting, the next first.
+    /// Namespaces with waiting callers, the next first.
     order: VecDeque<Arc<str>>,
     by_namespace: HashMap<Arc<str>, VecDeque<u64>>,
-    /// Turns that others had since this class had one.
+    /// Permits that other classes got since this class got one.
     credit: u32,
 }
 
 impl Queue {
-    /// Adds someone at the end of its namespace.
-    pub(crate) fn push(&mut self, place: &Place, id: u64) {
-        let class = &mut self.classes[index(place.priority)];
-        if place.begun {
+    /// Adds a caller at the end of its namespace.
+    pub(crate) fn push(&mut self, key: &QueueKey, id: u64) {
+        let class = &mut self.classes[index(key.priority)];
+        if key.begun {
             class.begun.push_back(id);
             return;
         }
-        let waiting = class.by_namespace.entry(Arc::clone(&place.namespace));
+        let waiting = class.by_namespace.entry(Arc::clone(&key.namespace));
         let waiting = waiting.or_insert_with(|| {
-            class.order.push_back(Arc::clone(&place.namespace));
+            class.order.push_back(Arc::clone(&key.namespace));
             VecDeque::new()
         });
         waiting.push_back(id);
     }
 
-    /// Takes out who is next.
+    /// Removes the next caller.
     ///
-    /// | waits                                    | so                                      |
-    /// |------------------------------------------|-----------------------------------------|
-    /// | a class that others were served 10 times | the one that waits longest              |
-    /// | others                                   | the first class                         |
-    /// | several of a class                       | who has begun; then namespaces in turns |
+    /// | waiting                                         | next                                 |
+    /// |-------------------------------------------------|--------------------------------------|
+    /// | a class while others got 10 permits             | the class that waits longest         |
+    /// | any other classes                               | the class of highest priority        |
+    /// | several callers of a class                      | admitted ones; then round robin      |
     pub(crate) fn pop(&mut self) -> Option<u64> {
         for class in self.classes.iter_mut().filter(|class| !class.is_empty()) {
             class.credit += 1;
@@ -66,7 +66,7 @@ impl Queue {
             .iter()
             .enumerate()
             .filter(|(_, class)| class.credit >= SHARE)
-            // The first of equals: `max_by_key` gives the last.
+            // Choose the first of equals: `max_by_key` gives the last.
             .rev()
             .max_by_key(|(_, class)| class.credit)
             .map(|(index, _)| index);
@@ -80,10 +80,10 @@ impl Queue {
         id
     }
 
-    /// Takes someone out; `false` if it does not stand there.
-    pub(crate) fn remove(&mut self, place: &Place, id: u64) -> bool {
-        let class = &mut self.classes[index(place.priority)];
-        let removed = class.remove(place, id);
+    /// Removes a caller; `false` if it is not in the queue.
+    pub(crate) fn remove(&mut self, key: &QueueKey, id: u64) -> bool {
+        let class = &mut self.classes[index(key.priority)];
+        let removed = class.remove(key, id);
         if class.is_empty() {
             class.credit = 0;
         }
@@ -94,7 +94,7 @@ impl Queue {
         self.classes.iter().all(Waiting::is_empty)
     }
 
-    /// How many wait, by class.
+    /// How many callers wait, by class.
     pub(crate) fn depth(&self) -> [usize; 4] {
         [0, 1, 2, 3].map(|class| self.classes[class].len())
     }
@@ -116,17 +116,17 @@ impl Waiting {
         id
     }
 
-    fn remove(&mut self, place: &Place, id: u64) -> bool {
-        if place.begun {
-            return taken_out(&mut self.begun, id);
+    fn remove(&mut self, key: &QueueKey, id: u64) -> bool {
+        if key.begun {
+            return remove_id(&mut self.begun, id);
         }
-        let Some(waiting) = self.by_namespace.get_mut(&place.namespace) else {
+        let Some(waiting) = self.by_namespace.get_mut(&key.namespace) else {
             return false;
         };
-        let removed = taken_out(waiting, id);
+        let removed = remove_id(waiting, id);
         if waiting.is_empty() {
-            self.by_namespace.remove(&place.namespace);
-            self.order.retain(|namespace| *namespace != place.namespace);
+            self.by_namespace.remove(&key.namespace);
+            self.order.retain(|namespace| *namespace != key.namespace);
         }
         removed
     }
@@ -140,7 +140,7 @@ impl Waiting {
     }
 }
 
-fn taken_out(waiting: &mut VecDeque<u64>, id: u64) -> bool {
+fn remove_id(waiting: &mut VecDeque<u64>, id: u64) -> bool {
     let before = waiting.len();
     waiting.retain(|own| *own != id);
     waiting.len() < before
@@ -162,8 +162,8 @@ mod tests {
     use super::*;
     use Priority::{Delete, Edit, Poll, Sweep};
 
-    fn place(priority: Priority, namespace: &str) -> Place {
-        Place {
+    fn key(priority: Priority, namespace: &str) -> QueueKey {
+        QueueKey {
             priority,
             namespace: namespace.into(),
             begun: false,
@@ -178,41 +178,41 @@ mod tests {
     fn deletes_go_first_and_sweeps_last() {
         let mut queue = Queue::default();
         for (id, priority) in (0..).zip([Sweep, Poll, Edit, Delete]) {
-            queue.push(&place(priority, "a"), id);
+            queue.push(&key(priority, "a"), id);
         }
         assert_eq!(popped(&mut queue, 9), [3, 2, 1, 0]);
     }
 
     #[test]
-    fn namespaces_of_a_class_take_turns() {
+    fn namespaces_of_a_class_are_served_round_robin() {
         let mut queue = Queue::default();
         for id in 0..3 {
-            queue.push(&place(Edit, "big"), id);
+            queue.push(&key(Edit, "big"), id);
         }
-        queue.push(&place(Edit, "small"), 10);
-        queue.push(&place(Edit, "other"), 20);
+        queue.push(&key(Edit, "small"), 10);
+        queue.push(&key(Edit, "other"), 20);
         assert_eq!(popped(&mut queue, 9), [0, 10, 20, 1, 2]);
     }
 
     #[test]
-    fn who_has_begun_goes_ahead_of_its_class_and_of_no_other() {
+    fn an_admitted_caller_goes_ahead_of_its_own_class_only() {
         let mut queue = Queue::default();
-        queue.push(&place(Edit, "a"), 0);
-        let begun = Place {
+        queue.push(&key(Edit, "a"), 0);
+        let begun = QueueKey {
             begun: true,
-            ..place(Edit, "a")
+            ..key(Edit, "a")
         };
         queue.push(&begun, 1);
-        queue.push(&place(Delete, "a"), 2);
+        queue.push(&key(Delete, "a"), 2);
         assert_eq!(popped(&mut queue, 9), [2, 1, 0]);
     }
 
     #[test]
-    fn a_class_that_waits_gets_a_tenth() {
+    fn a_waiting_class_gets_a_tenth() {
         let mut queue = Queue::default();
         for id in 0..100 {
-            queue.push(&place(Delete, "a"), id);
-            queue.push(&place(Sweep, "a"), 1000 + id);
+            queue.push(&key(Delete, "a"), id);
+            queue.push(&key(Sweep, "a"), 1000 + id);
         }
         let served = popped(&mut queue, 50);
         let sweeps = served.iter().filter(|id| **id >= 1000).count();
@@ -221,12 +221,12 @@ mod tests {
     }
 
     #[test]
-    fn who_leaves_is_not_served() {
+    fn a_removed_caller_is_not_served() {
         let mut queue = Queue::default();
-        queue.push(&place(Edit, "a"), 0);
-        queue.push(&place(Edit, "b"), 1);
-        assert!(queue.remove(&place(Edit, "a"), 0));
-        assert!(!queue.remove(&place(Edit, "a"), 0));
+        queue.push(&key(Edit, "a"), 0);
+        queue.push(&key(Edit, "b"), 1);
+        assert!(queue.remove(&key(Edit, "a"), 0));
+        assert!(!queue.remove(&key(Edit, "a"), 0));
         assert_eq!(queue.depth(), [0, 1, 0, 0]);
         assert_eq!(popped(&mut queue, 9), [1]);
         assert!(queue.is_empty());
@@ -237,11 +237,11 @@ mod tests {
     }
 
     proptest! {
-        /// Every class keeps someone waiting all the time; whatever else comes, each gets its part.
+        /// Every class always has a waiting caller; each class gets its share whatever else arrives.
         #[test]
         fn no_class_starves(
             coming in proptest::collection::vec(priorities(), 0..100),
-            turns in 1..100_usize,
+            permits in 1..100_usize,
         ) {
             let mut queue = Queue::default();
             let mut classes = HashMap::new();
@@ -249,14 +249,14 @@ mod tests {
             let mut push = |queue: &mut Queue, classes: &mut HashMap<u64, Priority>, priority| {
                 pushed += 1;
                 classes.insert(pushed, priority);
-                queue.push(&place(priority, "a"), pushed);
+                queue.push(&key(priority, "a"), pushed);
             };
             for priority in Priority::ALL.into_iter().chain(Priority::ALL) {
                 push(&mut queue, &mut classes, priority);
             }
             let mut served = HashMap::new();
             let mut coming = coming.into_iter();
-            for _ in 0..turns {
+            for _ in 0..permits {
                 let id = queue.pop().expect("every class waits");
                 let priority = classes[&id];
                 *served.entry(priority).or_insert(0) += 1;
@@ -267,12 +267,13 @@ mod tests {
             }
             for priority in Priority::ALL {
                 let had = served.get(&priority).copied().unwrap_or(0);
-                prop_assert!(had >= turns.saturating_sub(3) / 10, "{priority:?}: {had} of {turns}");
+                let least = permits.saturating_sub(3) / 10;
+                prop_assert!(had >= least, "{priority:?}: {had} of {permits}");
             }
         }
 
         #[test]
-        fn namespaces_that_wait_are_served_alike(
+        fn waiting_namespaces_are_served_equally(
             crowd in proptest::collection::vec(1..40_u64, 2..6),
         ) {
             let mut queue = Queue::default();
@@ -282,10 +283,10 @@ mod tests {
                 for _ in 0..*members {
                     pushed += 1;
                     names.insert(pushed, name);
-                    queue.push(&place(Edit, &name.to_string()), pushed);
+                    queue.push(&key(Edit, &name.to_string()), pushed);
                 }
             }
-            // While all wait, nobody is more than one turn ahead of another.
+            // While all wait, no namespace is more than one permit ahead of another.
             let least = crowd.iter().min().copied().expect("some");
             let mut served = vec![0_u64; crowd.len()];
             while served.iter().all(|had| *had < least) {
@@ -297,20 +298,20 @@ mod tests {
         }
 
         #[test]
-        fn everyone_is_served_once(
-            places in proptest::collection::vec((priorities(), 0..4_u8, any::<bool>()), 0..60),
+        fn every_caller_is_served_once(
+            keys in proptest::collection::vec((priorities(), 0..4_u8, any::<bool>()), 0..60),
         ) {
             let mut queue = Queue::default();
-            for (id, (priority, namespace, begun)) in (0..).zip(&places) {
-                let place = Place {
+            for (id, (priority, namespace, begun)) in (0..).zip(&keys) {
+                let key = QueueKey {
                     begun: *begun,
-                    ..place(*priority, &namespace.to_string())
+                    ..key(*priority, &namespace.to_string())
                 };
-                queue.push(&place, id);
+                queue.push(&key, id);
             }
-            let mut served = popped(&mut queue, places.len() + 1);
+            let mut served = popped(&mut queue, keys.len() + 1);
             served.sort_unstable();
-            let all: Vec<u64> = (0..).take(places.len()).collect();
+            let all: Vec<u64> = (0..).take(keys.len()).collect();
             prop_assert_eq!(served, all);
             prop_assert!(queue.is_empty());
         }

@@ -1,25 +1,25 @@
-//! How fast: a token bucket that slows down when AWS complains and grows when it does not.
+//! How fast: a token bucket whose rate falls when AWS throttles and grows when it does not.
 
 use std::time::Duration;
 
-/// This long without a complaint, and the rate grows.
+/// The rate grows after this long without throttling.
 const CALM: Duration = Duration::from_secs(10);
-/// By so much.
+/// The factor of one growth.
 const GROWTH: f64 = 1.05;
-/// Complaints of one crowd count once: the rate is halved again after this long at the earliest.
+/// Throttled calls of one burst count once: the rate is halved again after this long at the earliest.
 const PAUSE: Duration = Duration::from_secs(5);
-/// What adding up thirds may lose.
+/// Tolerance for rounding errors of the token count.
 const CRUMB: f64 = 1e-6;
 
-/// Calls a second: at first, at least, at most.
+/// Calls per second: at first, at least, at most.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct RateRange {
     start: f64,
     lowest: f64,
     highest: f64,
 }
 
-impl Limits {
+impl RateRange {
     pub(crate) const fn new(start: f64, lowest: f64, highest: f64) -> Self {
         Self {
             start,
@@ -29,41 +29,42 @@ impl Limits {
     }
 }
 
-/// Tokens drip in at `rate`, up to what a second gives, and at least one. A call costs one.
+/// Tokens arrive at `rate`. The bucket holds the tokens of one second, and at least one. A call
+/// costs one token.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Bucket {
-    limits: Limits,
+    rates: RateRange,
     rate: f64,
-    /// Below zero when someone was promised a token that a complaint then took away.
+    /// Below zero when AWS throttled after a token had been promised to a caller.
     tokens: f64,
     /// When the tokens were counted.
     at: Duration,
-    /// Since the last complaint or growth.
+    /// Time of the last throttling or growth.
     calm_since: Duration,
     halved: Option<Duration>,
 }
 
 impl Bucket {
-    pub(crate) fn new(limits: Limits, now: Duration) -> Self {
+    pub(crate) fn new(rates: RateRange, now: Duration) -> Self {
         Self {
-            limits,
-            rate: limits.start,
-            tokens: limits.start.max(1.0),
+            rates,
+            rate: rates.start,
+            tokens: rates.start.max(1.0),
             at: now,
             calm_since: now,
             halved: None,
         }
     }
 
-    /// Brings rate and tokens up to `now`.
+    /// Computes rate and tokens as of `now`.
     pub(crate) fn settle(&mut self, now: Duration) {
-        while self.rate < self.limits.highest {
+        while self.rate < self.rates.highest {
             let grows = self.calm_since.saturating_add(CALM);
             if grows > now {
                 break;
             }
             self.fill(grows);
-            self.rate = (self.rate * GROWTH).min(self.limits.highest);
+            self.rate = (self.rate * GROWTH).min(self.rates.highest);
             self.calm_since = grows;
         }
         self.fill(now);
@@ -75,17 +76,17 @@ impl Bucket {
         self.tokens = passed.mul_add(self.rate, self.tokens).min(self.burst());
     }
 
-    /// The most it holds.
+    /// The most tokens the bucket holds.
     fn burst(&self) -> f64 {
         self.rate.max(1.0)
     }
 
-    /// Whether it holds so many tokens, as last settled.
+    /// Whether the bucket held this many tokens when it was last settled.
     pub(crate) fn has(&self, tokens: usize) -> bool {
         self.tokens + CRUMB >= count(tokens)
     }
 
-    /// How long until it holds so many, as last settled; `None` if it never does.
+    /// How long until the bucket holds this many tokens, as last settled; `None` if it never does.
     pub(crate) fn until(&self, tokens: usize) -> Option<Duration> {
         if self.has(tokens) {
             return Some(Duration::ZERO);
@@ -96,7 +97,7 @@ impl Bucket {
         }
         let wait = (wanted - self.tokens) / self.rate;
         let wait = Duration::try_from_secs_f64(wait).unwrap_or(Duration::MAX);
-        // Never zero: who waits would wait again at once.
+        // Never zero: the caller would wait again at once.
         Some(wait.max(Duration::from_nanos(1)))
     }
 
@@ -105,25 +106,25 @@ impl Bucket {
         self.tokens -= 1.0;
     }
 
-    /// Takes one token back.
+    /// Puts one token back.
     pub(crate) fn refund(&mut self) {
         self.tokens = (self.tokens + 1.0).min(self.burst());
     }
 
-    /// AWS said: too many.
+    /// AWS throttled a call.
     pub(crate) fn throttled(&mut self, now: Duration) {
         self.settle(now);
-        // What was saved up would only be refused.
+        // AWS would only refuse the calls of a burst.
         self.tokens = self.tokens.min(0.0);
         self.calm_since = now;
         let is_new = |halved: Duration| now.saturating_sub(halved) >= PAUSE;
         if self.halved.is_none_or(is_new) {
-            self.rate = (self.rate / 2.0).max(self.limits.lowest);
+            self.rate = (self.rate / 2.0).max(self.rates.lowest);
             self.halved = Some(now);
         }
     }
 
-    /// Calls a second, as last settled.
+    /// Calls per second, as last settled.
     pub(crate) fn rate(&self) -> f64 {
         self.rate
     }
@@ -139,7 +140,7 @@ mod tests {
 
     use super::*;
 
-    const CLOUDFRONT: Limits = Limits::new(5.0, 0.2, 20.0);
+    const CLOUDFRONT: RateRange = RateRange::new(5.0, 0.2, 20.0);
 
     fn at(seconds: f64) -> Duration {
         Duration::from_secs_f64(seconds)
@@ -149,15 +150,15 @@ mod tests {
         Bucket::new(CLOUDFRONT, Duration::ZERO)
     }
 
-    /// Takes all there is at `now`.
+    /// Spends all tokens there are at `now`.
     fn drained(bucket: &mut Bucket, now: Duration) -> u32 {
         bucket.settle(now);
-        let mut taken = 0;
+        let mut spent = 0;
         while bucket.has(1) {
             bucket.spend();
-            taken += 1;
+            spent += 1;
         }
-        taken
+        spent
     }
 
     fn rate_at(bucket: &mut Bucket, now: f64) -> f64 {
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn each_ten_seconds_without_a_complaint_add_a_twentieth() {
+    fn each_ten_seconds_without_throttling_add_a_twentieth() {
         let mut bucket = bucket();
         assert!(same(rate_at(&mut bucket, 9.9), 5.0));
         assert!(same(rate_at(&mut bucket, 10.0), 5.25));
@@ -188,21 +189,21 @@ mod tests {
     }
 
     #[test]
-    fn a_complaint_halves_the_rate_at_most_once_in_five_seconds() {
+    fn throttling_halves_the_rate_at_most_once_in_five_seconds() {
         let mut bucket = bucket();
         bucket.throttled(at(1.0));
         bucket.throttled(at(5.9));
         assert!(same(rate_at(&mut bucket, 5.9), 2.5));
         bucket.throttled(at(6.0));
         assert!(same(rate_at(&mut bucket, 6.0), 1.25));
-        // Ten seconds from the last complaint, not from the last halving.
+        // Ten seconds from the last throttling, not from the last halving.
         bucket.throttled(at(10.0));
         assert!(same(rate_at(&mut bucket, 19.9), 1.25));
         assert!(same(rate_at(&mut bucket, 20.0), 1.3125));
     }
 
     #[test]
-    fn a_complaint_takes_away_what_was_saved() {
+    fn throttling_removes_the_saved_tokens() {
         let mut bucket = bucket();
         bucket.throttled(at(0.0));
         assert_eq!(drained(&mut bucket, at(0.0)), 0);
@@ -223,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_bucket_below_one_a_second_still_holds_a_call() {
-        let mut bucket = Bucket::new(Limits::new(0.5, 0.05, 0.5), Duration::ZERO);
+        let mut bucket = Bucket::new(RateRange::new(0.5, 0.05, 0.5), Duration::ZERO);
         assert_eq!(drained(&mut bucket, at(0.0)), 1);
         assert_eq!(bucket.until(1), Some(at(2.0)));
         assert_eq!(bucket.until(2), None);
@@ -231,8 +232,8 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_as_long_as_told_gets_a_token() {
-        let mut bucket = Bucket::new(Limits::new(3.0, 0.2, 10.0), Duration::ZERO);
+    fn a_caller_gets_a_token_after_the_computed_wait() {
+        let mut bucket = Bucket::new(RateRange::new(3.0, 0.2, 10.0), Duration::ZERO);
         let mut now = Duration::ZERO;
         for _ in 0..10_000 {
             bucket.settle(now);
@@ -264,7 +265,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_happens_rate_and_tokens_stay_in_bounds(events in events()) {
+        fn rate_and_tokens_stay_in_bounds(events in events()) {
             let mut bucket = bucket();
             let mut now = Duration::ZERO;
             for event in events {
@@ -281,22 +282,22 @@ mod tests {
         }
 
         #[test]
-        fn no_span_gives_more_than_its_rate_and_a_burst(
+        fn no_interval_gives_more_than_its_rate_and_a_burst(
             steps in proptest::collection::vec(1..2_000_u64, 1..200),
         ) {
-            let limits = Limits::new(4.0, 4.0, 4.0);
-            let mut bucket = Bucket::new(limits, Duration::ZERO);
-            let (mut now, mut taken) = (Duration::ZERO, 0);
+            let rates = RateRange::new(4.0, 4.0, 4.0);
+            let mut bucket = Bucket::new(rates, Duration::ZERO);
+            let (mut now, mut spent) = (Duration::ZERO, 0);
             for millis in steps {
-                taken += drained(&mut bucket, now);
+                spent += drained(&mut bucket, now);
                 now += Duration::from_millis(millis);
             }
             let most = now.as_secs_f64().mul_add(4.0, 4.0);
-            prop_assert!(f64::from(taken) <= most + CRUMB);
+            prop_assert!(f64::from(spent) <= most + CRUMB);
         }
 
         #[test]
-        fn settling_often_is_settling_once(
+        fn settling_often_equals_settling_once(
             steps in proptest::collection::vec(1..20_000_u64, 1..60),
         ) {
             let (mut often, mut once) = (bucket(), bucket());

@@ -1,4 +1,4 @@
-//! A cluster and a Vault that trusts it, with connections between them that count.
+//! A cluster and a Vault that trusts it, with connections through proxies that count calls.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,48 +14,48 @@ use super::calls::Calls;
 use super::pairs::{Kind, Pairs, is_ready};
 use crate::verdict::Error;
 
-/// Nothing is asked about policies and roles for so long: the operator has come to rest.
-const REST: Duration = Duration::from_secs(5);
-/// Of writes that should not be, so many are shown.
+/// The operator is idle after this long without calls about policies and roles.
+const QUIET: Duration = Duration::from_secs(5);
+/// How many unexpected writes are shown.
 pub(super) const SHOWN: usize = 5;
-/// What a site's administrators give the operator for its first login.
+/// The Secret with the token for the operator's first login.
 const BOOTSTRAP: &str = "bootstrap";
 
-pub(super) struct Site {
+pub(super) struct VaultSetup {
     pub(super) cluster: Cluster,
-    /// Before Vault, one for each connection, in the order in which they were asked for.
+    /// The proxies in front of Vault, one per connection, in the order of creation.
     proxies: Vec<FaultProxy>,
 }
 
-/// A moment in the logs of the API server and of a proxy.
+/// A point in the logs of the API server and of a proxy.
 #[derive(Clone, Copy)]
 pub(super) struct Moment {
     pub(super) kubernetes: Mark,
     vault: u64,
 }
 
-impl Site {
-    /// A site with connections and namespaces for these pairs, in which the operator does not run.
+impl VaultSetup {
+    /// A setup with connections and namespaces for these pairs, in which the operator does not run.
     pub(super) async fn start(operator: &Path, all: &[Pairs]) -> Result<Self> {
         let plan = World::new().vault().feature("vault").binary(operator);
-        let mut site = Self {
+        let mut setup = Self {
             cluster: Cluster::start(plan).await?,
             proxies: Vec::new(),
         };
-        site.give_token().await?;
-        // One operator's life for bootstrap, so that its calls are not among those measured.
-        site.cluster.run(&[]).await?;
+        setup.give_token().await?;
+        // A separate run of the operator for bootstrap, so that its calls are not measured.
+        setup.cluster.run(&[]).await?;
         for pairs in all {
-            site.connect(pairs).await?;
+            setup.connect(pairs).await?;
             for home in pairs.homes() {
-                site.cluster.plane.ensure_namespace(&home).await?;
+                setup.cluster.plane.ensure_namespace(&home).await?;
             }
         }
-        site.cluster.stop().await?;
-        Ok(site)
+        setup.cluster.stop().await?;
+        Ok(setup)
     }
 
-    /// Lets the operator use Vault's first token, to make its own mount and role.
+    /// Gives the operator Vault's root token to create its own mount and role.
     async fn give_token(&self) -> Result<()> {
         let namespace = self.cluster.world.operator_namespace();
         let secret = json!({
@@ -68,7 +68,7 @@ impl Site {
         self.cluster.create([(path, secret)]).await
     }
 
-    /// Makes a connection through a proxy of its own, and waits until it is ready.
+    /// Creates a connection through its own proxy, and waits until it is ready.
     async fn connect(&mut self, pairs: &Pairs) -> Result<()> {
         let name = pairs.connection;
         let upstream = Upstream {
@@ -79,7 +79,7 @@ impl Site {
         let namespace = self.cluster.world.operator_namespace();
         let secret = json!({"name": BOOTSTRAP, "namespace": namespace, "key": "token"});
         let host = self.cluster.plane.url();
-        // Left out, not null: the API server refuses null where a number is expected.
+        // Omitted, not null: the API server refuses null for a number.
         let rate = pairs.requests_per_second;
         let rate_limit = rate.map_or_else(|| json!({}), |rate| json!({"requestsPerSecond": rate}));
         let connection = json!({
@@ -100,16 +100,16 @@ impl Site {
         let apply = format!("{path}?fieldManager=bench");
         let client = &self.cluster.admin;
         send(client, Method::PATCH, &apply, APPLY, &connection).await?;
-        let look = async || Ok(is_ready(&self.cluster.read(&path).await?).then_some(()));
-        eventually_within(PATIENCE, &format!("connection {name} is ready"), look).await
+        let attempt = async || Ok(is_ready(&self.cluster.read(&path).await?).then_some(()));
+        eventually_within(PATIENCE, &format!("connection {name} is ready"), attempt).await
     }
 
-    /// The proxy of the connection that was asked for as this one.
+    /// The proxy of the connection of this index.
     pub(super) fn proxy(&self, number: usize) -> &FaultProxy {
         &self.proxies[number]
     }
 
-    /// This moment, as to the first connection.
+    /// The current point in the logs, for the first connection.
     pub(super) fn now(&self) -> Moment {
         let last = self.proxy(0).requests().last().map(|call| call.seq);
         Moment {
@@ -118,28 +118,28 @@ impl Site {
         }
     }
 
-    /// What was asked of Vault through the first connection since then.
+    /// The calls of Vault through the first connection since then.
     pub(super) fn calls(&self, since: Moment) -> Calls {
         Calls::since(self.proxy(0).requests(), since.vault)
     }
 
-    /// What the operator wrote to the cluster since then; Leases excepted.
+    /// The operator's writes to the cluster since then, without Leases.
     pub(super) async fn writes(&self, since: Moment) -> Result<Vec<Entry>> {
         self.cluster.world.writes_since(since.kubernetes).await
     }
 
-    /// Waits until nothing has been asked about policies and roles for a while.
-    pub(super) async fn at_rest(&self, deadline: Duration) -> Result<()> {
+    /// Waits until there were no calls about policies and roles for a while.
+    pub(super) async fn until_quiet(&self, deadline: Duration) -> Result<()> {
         let begin = self.now();
         let mut before = None;
-        let look = async || {
-            sleep(REST).await;
+        let attempt = async || {
+            sleep(QUIET).await;
             let now = self.calls(begin).about_objects();
             let rests = before == Some(now);
             before = Some(now);
             Ok(rests.then_some(()))
         };
-        eventually_within(deadline, "the operator comes to rest", look).await
+        eventually_within(deadline, "the operator becomes idle", attempt).await
     }
 
     /// How many of the pairs' objects are ready.
@@ -162,18 +162,18 @@ impl Site {
             pairs.objects(),
             pairs.connection
         );
-        let look = async || {
+        let attempt = async || {
             let all = self.ready(pairs).await? == pairs.objects();
             if !all {
                 sleep(Duration::from_secs(1)).await;
             }
             Ok(all.then_some(()))
         };
-        eventually_within(deadline, &what, look).await
+        eventually_within(deadline, &what, attempt).await
     }
 }
 
-/// A write that should not be, for the reader.
+/// An unexpected write, as text.
 pub(super) fn shown(write: &Entry) -> String {
     format!("  {} {} {}", write.verb, write.code, write.request_uri)
 }

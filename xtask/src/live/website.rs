@@ -1,15 +1,15 @@
-//! The sites of the tenants example. Nobody browses here, so we follow a name as a browser would:
-//! DNS leads to an entrance of CloudFront, and a tenant behind it answers to the name.
+//! The websites of the tenants example. There is no browser here, so we follow a domain as one would:
+//! DNS points to an endpoint of CloudFront, and a tenant behind it serves the domain.
 
 use std::time::Duration;
 
 use serde_json::Value;
 
 use super::cloud::ACCOUNT;
-use super::examples::Standing;
+use super::examples::ExampleState;
 use crate::verdict::{Error, While};
 
-/// One site that is declared, and one of each tenant that the table makes.
+/// One declared website, and one of each tenant that the table creates.
 const DOMAINS: [&str; 3] = [
     "bakery.sites.example.com",
     "roses.sites.example.com",
@@ -18,38 +18,38 @@ const DOMAINS: [&str; 3] = [
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A name that somebody might visit.
-pub(crate) struct Site {
+/// A website of the examples.
+pub(crate) struct Website {
     domain: &'static str,
     http: reqwest::Client,
-    /// What the emulator holds is told here.
-    state: String,
+    /// The URL of the emulator's state.
+    state_url: String,
 }
 
-/// All of them, in the AWS at `url`.
-pub(crate) fn all(url: &str) -> Result<Vec<Site>, Error> {
+/// All websites, in the AWS emulator at `url`.
+pub(crate) fn all(url: &str) -> Result<Vec<Website>, Error> {
     let http = reqwest::Client::builder().timeout(PATIENCE).build();
     let http = http.doing("making an HTTP client")?;
-    let site = |domain| Site {
+    let website = |domain| Website {
         domain,
         http: http.clone(),
-        state: format!("{url}/_emu/state"),
+        state_url: format!("{url}/_emu/state"),
     };
-    Ok(DOMAINS.into_iter().map(site).collect())
+    Ok(DOMAINS.into_iter().map(website).collect())
 }
 
-impl Site {
+impl Website {
     pub(crate) fn name(&self) -> &'static str {
         self.domain
     }
 
-    /// Whether a visitor would be served by now.
-    pub(crate) async fn standing(&self) -> Standing {
+    /// Whether the website is served yet.
+    pub(crate) async fn state(&self) -> ExampleState {
         match self.visit().await {
-            Ok(()) => Standing::Ready {
+            Ok(()) => ExampleState::Ready {
                 reason: "Served".to_owned(),
             },
-            Err(error) => Standing::NotReady {
+            Err(error) => ExampleState::NotReady {
                 reason: "NotServed".to_owned(),
                 message: error.to_string(),
             },
@@ -57,17 +57,17 @@ impl Site {
     }
 
     async fn visit(&self) -> Result<(), Error> {
-        let told = self.http.get(&self.state).send().await;
-        let state = told.doing("asking the AWS emulator")?.json().await;
+        let answer = self.http.get(&self.state_url).send().await;
+        let state = answer.doing("asking the AWS emulator")?.json().await;
         let state: Value = state.doing("reading what the AWS emulator holds")?;
         served(&state, self.domain).map_err(Error::new)
     }
 }
 
-/// Follows `domain` through what AWS holds.
+/// Follows `domain` through the state of AWS.
 ///
 /// # Errors
-/// Where the way ends.
+/// Why it is not served.
 fn served(state: &Value, domain: &str) -> Result<(), String> {
     let name = format!("{domain}.");
     let mut records = list(&state["route53"]["zones"]).flat_map(|zone| list(&zone["records"]));
@@ -122,24 +122,24 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_leads_to_a_deployed_tenant_is_served() {
+    fn a_domain_of_a_deployed_tenant_is_served() {
         assert_eq!(served(&state(), "a.example.com"), Ok(()));
     }
 
     #[test]
-    fn where_the_way_ends_is_told() {
+    fn the_error_names_the_obstacle() {
         let of = |state: &mut Value, kind: &str, field: &str, value: Value| {
             state["cloudfront"][ACCOUNT][kind][0][field] = value;
         };
-        let told = ends(|state| state["route53"] = Value::Null);
-        assert_eq!(told, "DNS does not know it");
-        let told = ends(|state| of(state, "groups", "enabled", json!(false)));
-        assert_eq!(told, "nothing answers at d1");
-        let told = ends(|state| of(state, "tenants", "domains", json!([])));
-        assert_eq!(told, "no tenant at d1 has it");
-        let told = ends(|state| of(state, "tenants", "status", json!("InProgress")));
-        assert_eq!(told, "tenant \"a\" is being deployed");
-        let told = ends(|state| of(state, "tenants", "enabled", json!(false)));
-        assert_eq!(told, "tenant \"a\" is switched off");
+        let error = ends(|state| state["route53"] = Value::Null);
+        assert_eq!(error, "DNS does not know it");
+        let error = ends(|state| of(state, "groups", "enabled", json!(false)));
+        assert_eq!(error, "nothing answers at d1");
+        let error = ends(|state| of(state, "tenants", "domains", json!([])));
+        assert_eq!(error, "no tenant at d1 has it");
+        let error = ends(|state| of(state, "tenants", "status", json!("InProgress")));
+        assert_eq!(error, "tenant \"a\" is being deployed");
+        let error = ends(|state| of(state, "tenants", "enabled", json!(false)));
+        assert_eq!(error, "tenant \"a\" is switched off");
     }
 }

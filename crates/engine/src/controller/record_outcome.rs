@@ -1,4 +1,4 @@
-//! What is counted, logged and told of passes.
+//! Metrics and logs of a controller's passes.
 
 use std::time::Duration;
 
@@ -13,8 +13,13 @@ use crate::pass::Pass;
 use crate::queue::Cause;
 
 impl Controller {
-    /// Counts, logs and tells of how a pass ended.
-    pub(super) fn tell(&self, pass: &Pass, ended: &Result<Progress, Failure>, took: Duration) {
+    /// Counts and logs how a pass ended, and emits an event about an object that cannot be read.
+    pub(super) fn record_outcome(
+        &self,
+        pass: &Pass,
+        ended: &Result<Progress, Failure>,
+        took: Duration,
+    ) {
         let outcome = match ended {
             Ok(Progress::Done { .. }) => "done",
             Ok(Progress::Again) => "again",
@@ -26,7 +31,7 @@ impl Controller {
             Err(Failure::Deadline(_)) => "deadline",
             Err(Failure::Idle) => "idle",
         };
-        self.measure(outcome, ended, took);
+        self.count_outcome(outcome, ended, took);
         match ended {
             Ok(progress) if pass.has_written() => tracing::info!(outcome, ?progress, "pass"),
             Ok(progress) => tracing::debug!(outcome, ?progress, "pass"),
@@ -43,16 +48,21 @@ impl Controller {
             }
             Err(Failure::Panicked(message)) => tracing::error!(panic = message, "pass panicked"),
             Err(Failure::Deadline(limit)) => {
-                tracing::error!(seconds = limit.as_secs(), "pass ran out of time");
+                tracing::error!(seconds = limit.as_secs(), "pass exceeded its deadline");
             }
             Err(Failure::Idle) => {
-                tracing::error!("passes ask for another one again and again and write nothing");
+                tracing::error!("passes end with `Again` repeatedly and write nothing");
             }
         }
     }
 
-    fn measure(&self, outcome: &'static str, ended: &Result<Progress, Failure>, took: Duration) {
-        let metrics = &self.around.metrics;
+    fn count_outcome(
+        &self,
+        outcome: &'static str,
+        ended: &Result<Progress, Failure>,
+        took: Duration,
+    ) {
+        let metrics = &self.context.metrics;
         if outcome == "panic" {
             metrics.panics.get_or_create(&self.label).inc();
         }
@@ -122,9 +132,9 @@ impl Controller {
         }
     }
 
-    /// Makes the series exist that dashboards of controller-runtime expect from the start.
+    /// Creates the series that dashboards of controller-runtime expect from the start.
     pub(super) fn create_series(&self) {
-        let metrics = &self.around.metrics;
+        let metrics = &self.context.metrics;
         for result in ByResult::RESULTS {
             drop(metrics.cr_total.get_or_create(&self.by_result(result)));
         }
@@ -132,10 +142,10 @@ impl Controller {
         drop(metrics.cr_workers.get_or_create(&self.by_controller()));
     }
 
-    /// The controller has ended, and its series with it. Those of controller-runtime know no group,
-    /// so a kind of the same name may still need them.
+    /// Removes the series of a controller that has ended. The series of controller-runtime have no
+    /// group label, so a kind of the same name may still need them.
     pub(crate) fn remove_series(&self, is_name_shared: bool) {
-        let metrics = &self.around.metrics;
+        let metrics = &self.context.metrics;
         for cause in Cause::ALL {
             metrics.queue_depth.remove(&self.depth(cause));
         }
@@ -158,9 +168,9 @@ impl Controller {
         metrics.cr_workers.remove(&self.by_controller());
     }
 
-    /// Counts a pass under way for as long as the value lives, however it ends.
-    pub(super) fn working(&self) -> Working {
-        let metrics = &self.around.metrics;
+    /// Counts a running pass until the returned value is dropped.
+    pub(super) fn count_in_flight(&self) -> InFlightGauges {
+        let metrics = &self.context.metrics;
         let gauges = [
             metrics.passes_in_flight.get_or_create(&self.label).clone(),
             metrics
@@ -171,12 +181,12 @@ impl Controller {
         for gauge in &gauges {
             gauge.inc();
         }
-        Working(gauges)
+        InFlightGauges(gauges)
     }
 
-    pub(super) fn count(&self) {
+    pub(super) fn update_gauges(&self) {
         let state = self.state.lock();
-        let metrics = &self.around.metrics;
+        let metrics = &self.context.metrics;
         let number = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         for cause in Cause::ALL {
             metrics
@@ -196,10 +206,10 @@ impl Controller {
     }
 }
 
-/// A pass that is counted as under way.
-pub(super) struct Working([Gauge; 2]);
+/// The gauges that count a running pass.
+pub(super) struct InFlightGauges([Gauge; 2]);
 
-impl Drop for Working {
+impl Drop for InFlightGauges {
     fn drop(&mut self) {
         for gauge in &self.0 {
             gauge.dec();
