@@ -551,6 +551,13 @@ fn update_not_found(mut world: World, is_gone: Option<bool>) -> World {
     with_policy(showing(in_sync(), with_body(disabled())), DriftPolicy::Report),
     "Settled"
 )]
+#[case::our_unrecorded_update_is_not_drift(
+    with_memory(showing(in_sync(), with_body(disabled())), |memory: &mut Memory| {
+        memory.sent = Some(("E1".to_owned(), disabled()));
+        memory.corrected_at = Some(Duration::from_secs(NOW));
+    }),
+    "update"
+)]
 #[case::without_effect(ineffective(showing(in_sync(), group()), &disabled()), "Settled")]
 #[case::without_effect_and_edited(ineffective(showing(edited(in_sync()), group()), &disabled()), "update")]
 #[case::a_tag_is_set(showing(tagged(in_sync(), "team"), group()), "tag")]

@@ -23,7 +23,11 @@ pub(super) fn last_applied(world: &World, seen: &LiveGroup<'_>) -> GroupBody {
 
 /// The differences, and the update that removes them.
 fn differences(world: &World, seen: &LiveGroup<'_>) -> diff::Plan {
-    let last = diff::body(&last_applied(world, seen));
+    let last = match &world.memory.sent {
+        // The status may lack our last write, if the object changed before that was recorded.
+        Some((etag, sent)) if *etag == seen.group.etag => sent.clone(),
+        Some(_) | None => diff::body(&last_applied(world, seen)),
+    };
     let desired = diff::body(&world.facts.declared);
     diff::plan(&last, &seen.group.body, &desired, may_correct(world))
 }
