@@ -245,6 +245,11 @@ fn ineffective(mut world: World, sent: &Body) -> World {
     world
 }
 
+fn of_generation(mut world: World, generation: i64) -> World {
+    world.object.metadata.generation = Some(generation);
+    world
+}
+
 fn with_memory(mut world: World, change: fn(&mut Memory)) -> World {
     change(&mut world.memory);
     world
@@ -550,6 +555,12 @@ fn update_not_found(mut world: World, is_gone: Option<bool>) -> World {
 #[case::drift_is_reported(
     with_policy(showing(in_sync(), with_body(disabled())), DriftPolicy::Report),
     "Settled"
+)]
+#[case::drift_was_corrected_just_now_and_the_spec_is_edited(
+    with_memory(showing(of_generation(in_sync(), 2), with_body(disabled())), |memory: &mut Memory| {
+        memory.corrected_at = Some(Duration::from_secs(NOW));
+    }),
+    "update"
 )]
 #[case::our_unrecorded_update_is_not_drift(
     with_memory(showing(in_sync(), with_body(disabled())), |memory: &mut Memory| {

@@ -32,11 +32,15 @@ fn differences(world: &World, seen: &LiveGroup<'_>) -> diff::Plan {
     diff::plan(&last, &seen.group.body, &desired, may_correct(world))
 }
 
-/// Whether drift may be corrected: at most once per interval, however often others cause it.
+/// Whether drift may be corrected: at most once per interval, however often others cause it, but at once
+/// if the status has not recorded this generation. Then it may be an earlier edit of the spec.
 fn may_correct(world: &World) -> bool {
+    let object = &world.object;
     let interval = world.facts.sweep.mul_f64(1.0 - SPREAD);
     let is_time = |at: Duration| world.elapsed.saturating_sub(at) >= interval;
-    world.facts.policy == DriftPolicy::Enforce && world.memory.corrected_at.is_none_or(is_time)
+    let is_edited = object.status.observed_generation != object.metadata.generation;
+    world.facts.policy == DriftPolicy::Enforce
+        && (is_edited || world.memory.corrected_at.is_none_or(is_time))
 }
 
 /// The drift that this pass found. None: it is unknown because an update had no effect.
