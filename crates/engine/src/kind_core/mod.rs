@@ -494,6 +494,8 @@ pub struct World<K: KindCore + ?Sized> {
     pub memory: K::Memory,
     /// Intents that this process saved and whose step it has not begun. After a crash there are none.
     pub fresh_intents: Vec<K::Intent>,
+    /// The last pass of this process could not write the object: status may lack what `memory` has.
+    pub is_unsaved: bool,
     /// The current time.
     pub now: Timestamp,
     /// The time since the start of the process, for times in `memory`.

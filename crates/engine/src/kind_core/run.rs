@@ -21,6 +21,8 @@ pub struct Remembered<K: KindCore> {
     memory: K::Memory,
     fresh_intents: Vec<K::Intent>,
     hold_off: HoldOff,
+    /// The last pass could not write the object.
+    is_unsaved: bool,
 }
 
 impl<K: KindCore> Default for Remembered<K> {
@@ -29,6 +31,7 @@ impl<K: KindCore> Default for Remembered<K> {
             memory: K::Memory::default(),
             fresh_intents: Vec::new(),
             hold_off: HoldOff::default(),
+            is_unsaved: false,
         }
     }
 }
@@ -50,6 +53,7 @@ pub async fn run_pass<K: KindCore, E: Effects<K>>(
     }
     let began = effects.elapsed();
     let (world, ended) = decide(kind, object, pass, remembered, effects).await?;
+    remembered.is_unsaved = world.object.exists; // also if the pass is dropped during the write
     let progress = conclude(kind, &world, &ended, remembered, effects).await;
     let took = effects.elapsed().saturating_sub(began);
     effects.count(&world, &ended, took);
@@ -73,6 +77,7 @@ pub(super) async fn decide<K: KindCore, E: Effects<K>>(
         // Taken, not copied: a pass that is dropped leaves no outdated memory.
         memory: std::mem::take(&mut remembered.memory),
         fresh_intents: remembered.fresh_intents.clone(),
+        is_unsaved: remembered.is_unsaved,
         now: effects.now(),
         elapsed: effects.elapsed(),
         object,
@@ -389,6 +394,7 @@ async fn conclude<K: KindCore, E: Effects<K>>(
         return Ok(Progress::done());
     }
     save(kind, world, ended, status.clone(), &report, effects).await?;
+    remembered.is_unsaved = false;
     for note in report.transitions(&object.conditions) {
         effects.event(note);
     }

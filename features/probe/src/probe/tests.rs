@@ -61,6 +61,7 @@ fn world() -> World {
         observed: Observed::default(),
         memory: (),
         fresh_intents: Vec::new(),
+        is_unsaved: false,
         now: Timestamp::UNIX_EPOCH,
         elapsed: Duration::ZERO,
         pass: PassFacts {

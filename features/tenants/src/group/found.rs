@@ -55,6 +55,7 @@ pub(super) enum FirstRead {
 /// |--------------------------------------------------|------------------------------------|
 /// | is to be deleted                                 | read it                            |
 /// | has no id, is edited or uncertain, or is urgent  | read it                            |
+/// | was read, and the status could not be saved      | read it                            |
 /// | was read, and the next read is not due           | later                              |
 /// | is not Deployed                                  | poll it                            |
 /// | is not ready or in sync, or its tags are due     | read it                            |
@@ -65,7 +66,7 @@ pub(super) fn first_read(world: &World) -> FirstRead {
     if object.is_deleting() {
         return FirstRead::Group(Priority::Delete);
     }
-    let must_read = world.pass.is_urgent || world.observed.rereads > 0;
+    let must_read = world.pass.is_urgent || world.observed.rereads > 0 || world.is_unsaved;
     if status.id.is_none() || must_read || is_edited(world) || memory.is_uncertain {
         return FirstRead::Group(Priority::Edit);
     }

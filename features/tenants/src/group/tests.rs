@@ -121,6 +121,7 @@ fn world() -> World {
         observed: Observed::default(),
         memory: Memory::default(),
         fresh_intents: Vec::new(),
+        is_unsaved: false,
         now: Timestamp::UNIX_EPOCH + elapsed,
         elapsed,
         pass: PassFacts {
@@ -372,6 +373,7 @@ const fn group_read(priority: Priority) -> FirstRead {
 #[case::another_generation(|world: &mut World| world.object.metadata.generation = Some(2), group_read(Edit))]
 #[case::asked_for(|world: &mut World| { postpone_read(world); world.pass.is_urgent = true; }, group_read(Edit))]
 #[case::after_a_stale_write(|world: &mut World| world.observed.rereads = 1, group_read(Edit))]
+#[case::after_an_unsaved_status(|world: &mut World| { postpone_read(world); world.is_unsaved = true; }, group_read(Edit))]
 #[case::in_doubt(|world: &mut World| { postpone_read(world); world.memory.is_uncertain = true; }, group_read(Edit))]
 #[case::in_progress(|world: &mut World| world.object.status.state = None, group_read(Poll))]
 #[case::polled_a_moment_ago(|world: &mut World| { postpone_read(world); world.object.status.state = None; }, LATER)]

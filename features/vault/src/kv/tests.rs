@@ -98,6 +98,7 @@ fn world(status: Value) -> World {
         observed: Observed::default(),
         memory: Memory::default(),
         fresh_intents: Vec::new(),
+        is_unsaved: false,
         now: at(NOW),
         elapsed: Duration::ZERO,
         pass: PassFacts {

@@ -34,6 +34,7 @@ fn copy(world: &World) -> World {
         observed: world.observed.clone(),
         memory: world.memory.clone(),
         fresh_intents: world.fresh_intents.clone(),
+        is_unsaved: world.is_unsaved,
         now: world.now,
         elapsed: world.elapsed,
         pass: world.pass.clone(),

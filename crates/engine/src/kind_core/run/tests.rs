@@ -264,6 +264,23 @@ async fn status_is_bound_to_the_version_read() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pass_knows_that_the_last_one_could_not_write_the_object() {
+    let (kind, server) = (Graph::default(), InMemory::with_children(json!({"a": []})));
+    let object = server.object();
+    server.change(|object| object["metadata"]["resourceVersion"] = json!("2"));
+    let mut remembered = Remembered::default();
+    let outdated = run_pass(&kind, object, pass_facts(), &mut remembered, &server).await;
+    assert_eq!(outdated.unwrap_err().class, Class::Stale);
+    for expected in [true, false] {
+        let object = server.object();
+        let decided = decide(&kind, object, pass_facts(), &mut remembered, &server).await;
+        assert_eq!(decided.unwrap().0.is_unsaved, expected);
+        let progress = pass(&kind, &mut remembered, &server).await;
+        assert_eq!(progress, Ok(Progress::done()));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_dry_run_performs_no_step_and_writes_its_status() {
     let server = InMemory::with_children(json!({"a": ["b"], "b": []}));
     server.change(|object| {

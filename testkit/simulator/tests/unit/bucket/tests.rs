@@ -75,6 +75,7 @@ fn world(buckets: impl Into<Vec<Bucket>>) -> World {
         },
         memory: Memory::default(),
         fresh_intents: Vec::new(),
+        is_unsaved: false,
         now: at(NOW),
         elapsed: Duration::from_secs(NOW.unsigned_abs()),
         pass: PassFacts {
