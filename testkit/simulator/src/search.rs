@@ -2,13 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::fmt;
+use std::num::NonZero;
 use std::ops::Range;
+use std::panic::resume_unwind;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use engine::{Effect, KindCore};
 
 use crate::Model;
 use crate::schedule::{Happening, Schedule, sorts};
 use crate::simulation::{Failure, run};
+
+/// From this number of seeds on, a search uses all cores.
+const MANY: u64 = 10_000;
 
 /// Which seeds a test runs.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,6 +36,10 @@ impl Seeds {
     /// The first `count` seeds, whatever `cargo xtask sim` names: for tests of the simulator itself.
     pub fn exactly(count: u64) -> Self {
         Self(0..count)
+    }
+
+    fn len(&self) -> u64 {
+        self.0.end - self.0.start
     }
 }
 
@@ -54,26 +64,41 @@ impl fmt::Display for Found {
     }
 }
 
-/// Runs the seeds. Returns the kill points that were reached.
+/// Runs the seeds; very many on all cores. Returns the kill points that were reached.
 ///
 /// # Errors
-/// The first seed that breaks a law.
+/// The first seed that was found to break a law.
 pub fn search<K: KindCore, M: Model<K>>(
     core: &K,
     seeds: &Seeds,
     is_guarded: bool,
 ) -> Result<BTreeSet<String>, Box<Found>> {
-    let mut points = BTreeSet::new();
-    for seed in seeds.0.clone() {
-        let schedule = Schedule::from_seed(seed);
-        points.extend(try_schedule::<K, M>(
-            core,
-            schedule,
-            Some(seed),
-            is_guarded,
-        )?);
+    let (next, end) = (AtomicU64::new(seeds.0.start), seeds.0.end);
+    let work = || {
+        let mut points = BTreeSet::new();
+        loop {
+            let seed = next.fetch_add(1, Ordering::Relaxed);
+            if seed >= end {
+                return Ok(points);
+            }
+            let schedule = Schedule::from_seed(seed);
+            let tried = try_schedule::<K, M>(core, schedule, Some(seed), is_guarded);
+            points.extend(tried.inspect_err(|_| next.store(end, Ordering::Relaxed))?);
+        }
+    };
+    if seeds.len() < MANY {
+        return work(); // tests run side by side already
     }
-    Ok(points)
+    let cores = std::thread::available_parallelism().map_or(1, NonZero::get);
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..cores).map(|_| scope.spawn(work)).collect();
+        let mut points = BTreeSet::new();
+        for worker in workers {
+            let found = worker.join().unwrap_or_else(|panic| resume_unwind(panic));
+            points.extend(found?);
+        }
+        Ok(points)
+    })
 }
 
 /// Runs every schedule with up to two happenings in its first `points` entries, from the first objects
@@ -156,7 +181,7 @@ pub fn check<K: KindCore, M: Model<K>>(core: &K, seeds: &Seeds) {
         Err(found) => panic!("{found}"),
     };
     // A few seeds reach what they reach.
-    let are_few = seeds.0.end - seeds.0.start < 1_000;
+    let are_few = seeds.len() < 1_000;
     let writes = ["metadata", "status"].into_iter();
     let names = <K::Step as Effect>::NAMES.iter().copied().chain(writes);
     let expected = names
