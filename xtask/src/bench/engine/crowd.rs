@@ -16,7 +16,7 @@ use crate::verdict::Error;
 const OBJECTS: usize = 10_000;
 /// The length of the text; an object is a little larger.
 const TEXT: usize = 2_048;
-const EDITS: usize = 200;
+const EDITS: usize = 1_000;
 /// Short, to save time: a resync makes one pass over each object, whatever its interval.
 const RESYNC: Duration = Duration::from_secs(20);
 
