@@ -92,9 +92,10 @@ pub(super) fn table(bars: &[Bar]) -> String {
     )
 }
 
-/// The median; of an even number of values, the lower one.
+/// The median; of an even number of values, the mean of the middle two.
 pub(super) fn median(values: &[f64]) -> f64 {
-    quantile(values, 0.5)
+    let negated: Vec<f64> = values.iter().map(|value| -value).collect();
+    f64::midpoint(quantile(values, 0.5), -quantile(&negated, 0.5))
 }
 
 /// The smallest value that `share` of all values do not exceed.
@@ -149,6 +150,7 @@ mod tests {
         let values: Vec<f64> = (1..=200).rev().map(f64::from).collect();
         assert!((quantile(&values, 0.99) - 198.0).abs() < f64::EPSILON);
         assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < f64::EPSILON);
+        assert!((median(&[4.0, 1.0, 3.0, 2.0]) - 2.5).abs() < f64::EPSILON);
         assert!(median(&[]).is_nan());
     }
 }
