@@ -19,10 +19,10 @@ use crate::schedule::{Happening, Schedule};
 
 /// Passes that may be needed to come to rest, once the tape has ended.
 const PASSES_TO_REST: usize = 120;
-/// Passes without a write in a row that count as rest, and how long they take at least: a kind that only
-/// waits for a moment, as for a read that is not stale any more, is not at rest.
+/// Passes without a write in a row that count as rest, and how long they take at least. A kind that only waits
+/// is not at rest: after a refusal for minutes, and then for reads that are not stale any more.
 const QUIET_PASSES: usize = 3;
-const QUIET_TIME: Duration = Duration::from_secs(400);
+const QUIET_TIME: Duration = Duration::from_secs(15 * 60);
 /// Longer than any hold-off and any blocked pace.
 const LONG: Duration = Duration::from_secs(40 * 60);
 /// After a failed pass.
