@@ -5,7 +5,7 @@ use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use engine::Feature;
 use engine::cli::flags::{OUTPUT, output};
 
-use crate::run;
+use crate::{listed, run};
 
 /// Suffixes of flags that other commands share with `run`.
 const LEGACY_LEASE: &str = "-legacy-lease";
@@ -34,6 +34,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
             )
             .arg(feature())
             .args(operator())
+            .args([listed::namespaces(), listed::as_values()])
             .args(flags_named(features, CONTROLLERS)),
         )
         .subcommand(
@@ -44,6 +45,7 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
             )
             .arg(feature())
             .args(operator())
+            .arg(listed::namespaces())
             .args(shared_flags(features)),
         )
         .subcommand(with_output(

@@ -5,13 +5,14 @@ mod permissions;
 
 use clap::ArgMatches;
 use engine::cli::{Answer, Finding, Outcome};
-use engine::{Check, Feature, State, engine_rbac};
+use engine::{Check, Feature, SharedValues, State, engine_rbac};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::api::Api;
 use kube::{Client, ResourceExt};
 use serde_json::json;
 
 use crate::cli;
+use crate::listed::ListedByUser;
 use crate::print::named;
 
 /// The oldest minor version of Kubernetes that serves all we use.
@@ -27,10 +28,11 @@ pub(crate) fn doctor(
     let (namespace, account) = (value("namespace"), value("service-account"));
     // What the operator would read from the same flags and environment.
     let run = cli::as_run(all, args)?;
+    let listed = ListedByUser::read(all, args)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let checks = runtime.block_on(examine(&features, (&namespace, &account), &run));
+    let checks = runtime.block_on(examine(&features, (&namespace, &account), &run, &listed));
     let holds = checks.iter().all(|check| check.state != State::Wrong);
     let findings = checks.into_iter().map(row).collect();
     Answer::table(&["check", "state", "finding"], findings, Outcome::of(holds)).print(args)?;
@@ -60,6 +62,7 @@ async fn examine(
     features: &[&dyn Feature],
     (namespace, account): (&str, &str),
     run: &ArgMatches,
+    listed: &ListedByUser,
 ) -> Vec<Check> {
     let client = match connect().await {
         Ok(client) => client,
@@ -81,13 +84,14 @@ async fn examine(
         .map(|feature| (feature.name(), needs(*feature)))
         .chain([("engine", engine_rbac())]);
     for (part, rbac) in parts {
-        let rbac = rbac.for_account(account);
-        checks.push(permissions::allowed(&client, part, namespace, &rbac).await);
+        let rbac = listed.added_to(rbac.for_account(account));
+        checks.push(permissions::allowed(&client, part, namespace, &rbac, listed).await);
     }
     checks.push(leases::own(&client, namespace).await);
+    let shared = SharedValues::default();
     for feature in features {
         checks.extend(leases::predecessor(&client, *feature, namespace, run).await);
-        checks.extend(feature.examine(run, &client).await);
+        checks.extend(feature.examine(run, &client, &shared).await);
     }
     checks
 }

@@ -3,6 +3,7 @@
 mod cli;
 mod doctor;
 mod features;
+mod listed;
 mod logging;
 mod print;
 mod run;

@@ -2,10 +2,11 @@
 
 use clap::ArgMatches;
 use engine::cli::{Answer, Finding, Outcome};
-use engine::{Feature, Rbac, Usage, engine_rbac};
+use engine::{AggregatedRole, Feature, Rbac, Usage, engine_rbac};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 
+use crate::listed::ListedByUser;
 use crate::{cli, features};
 
 type Verdict = Result<bool, Box<dyn std::error::Error>>;
@@ -35,9 +36,10 @@ pub(crate) fn rbac(features: &[Box<dyn Feature>], args: &ArgMatches) -> Verdict 
     let value = |name: &str| args.get_one::<String>(name).cloned().unwrap_or_default();
     let (namespace, account) = (value("namespace"), value("service-account"));
     let run = cli::as_run(features, args)?;
+    let listed = ListedByUser::read(features, args)?;
     let mut rows = roles("engine", engine_rbac(), &namespace, &account);
     for feature in named(features, args)? {
-        let rbac = feature.rbac_with(&run)?;
+        let rbac = listed.added_to(feature.rbac_with(&run)?);
         rows.extend(roles(feature.name(), rbac, &namespace, &account));
     }
     show(&["kind", "name", "rules"], rows, args)
@@ -62,44 +64,87 @@ pub(crate) fn named<'a>(
         .collect())
 }
 
+/// What a part of the operator needs, as objects.
 fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Finding> {
     let rbac = rbac.for_account(account);
-    let name = format!("pontoon-{part}");
     let subjects = json!([{"kind": "ServiceAccount", "name": account, "namespace": namespace}]);
+    let subjects = &subjects;
+    let own = format!("pontoon-{part}");
     let mut rows = Vec::new();
-    for (prefix, rules) in [("Cluster", rbac.cluster), ("", rbac.own_namespace)] {
-        if rules.is_empty() {
-            continue;
-        }
-        let count = rules.len();
-        let mut metadata = json!({"name": name});
-        if prefix.is_empty() {
-            metadata["namespace"] = json!(namespace);
-        }
-        let role = format!("{prefix}Role");
-        let reference =
-            json!({"apiGroup": "rbac.authorization.k8s.io", "kind": role, "name": name});
-        rows.push(row(
-            &role,
-            count,
-            json!({"metadata": metadata, "rules": rules}),
-        ));
-        let binding = json!({"metadata": metadata, "roleRef": reference, "subjects": subjects});
-        rows.push(row(&format!("{role}Binding"), count, binding));
+    if !rbac.cluster.is_empty() {
+        let role = json!({"metadata": {"name": own}, "rules": rbac.cluster});
+        rows.extend(bound("ClusterRole", role, subjects));
     }
+    if !rbac.own_namespace.is_empty() {
+        let metadata = json!({"name": own, "namespace": namespace});
+        let role = json!({"metadata": metadata, "rules": rbac.own_namespace});
+        rows.extend(bound("Role", role, subjects));
+    }
+    for list in rbac.listed_namespaces {
+        for listed in &list.namespaces {
+            let metadata = json!({"name": format!("{own}-{}", list.purpose), "namespace": listed});
+            let role = json!({"metadata": metadata, "rules": list.rules});
+            rows.extend(bound("Role", role, subjects));
+        }
+    }
+    for role in rbac.cluster_roles {
+        let is_bound = role.is_bound;
+        let rows_of_role = bound("ClusterRole", aggregated(&own, role), subjects);
+        rows.extend(rows_of_role.into_iter().take(if is_bound { 2 } else { 1 }));
+    }
+    rows.extend(rbac.objects.into_iter().map(row));
     rows
 }
 
-fn row(kind: &str, rules: usize, mut object: Value) -> Finding {
-    object["apiVersion"] = json!("rbac.authorization.k8s.io/v1");
-    object["kind"] = json!(kind);
-    let name = object["metadata"]["name"]
-        .as_str()
-        .unwrap_or_default()
-        .to_owned();
+/// A ClusterRole that is part of others, or that has the rules of others.
+fn aggregated(own: &str, role: AggregatedRole) -> Value {
+    let mut metadata = json!({"name": format!("{own}-{}", role.purpose)});
+    if !role.labels.is_empty() {
+        metadata["labels"] = json!(role.labels);
+    }
+    let mut object = json!({"metadata": metadata});
+    if !role.rules.is_empty() {
+        object["rules"] = json!(role.rules);
+    }
+    if !role.aggregates.is_empty() {
+        let selectors = role.aggregates.into_iter();
+        let selectors: Vec<_> = selectors
+            .map(|labels| json!({"matchLabels": labels}))
+            .collect();
+        object["aggregationRule"] = json!({"clusterRoleSelectors": selectors});
+    }
+    object
+}
+
+/// A role of this kind, and its binding to the operator's account.
+fn bound(kind: &str, mut role: Value, subjects: &Value) -> [Finding; 2] {
+    let api = "rbac.authorization.k8s.io";
+    let (name, namespace) = (&role["metadata"]["name"], &role["metadata"]["namespace"]);
+    let mut binding = json!({
+        "apiVersion": format!("{api}/v1"),
+        "kind": format!("{kind}Binding"),
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": api, "kind": kind, "name": name},
+        "subjects": subjects,
+    });
+    if !namespace.is_null() {
+        binding["metadata"]["namespace"] = namespace.clone();
+    }
+    role["apiVersion"] = json!(format!("{api}/v1"));
+    role["kind"] = json!(kind);
+    let mut binding = row(binding);
+    let role = row(role);
+    binding.cells[2].clone_from(&role.cells[2]);
+    [role, binding]
+}
+
+fn row(object: Value) -> Finding {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let (kind, name) = (text(&object["kind"]), text(&object["metadata"]["name"]));
+    let rules = object["rules"].as_array();
     Finding {
         name: format!("{}/{name}", kind.to_lowercase()),
-        cells: vec![kind.to_owned(), name, rules.to_string()],
+        cells: vec![kind, name, rules.map_or(0, Vec::len).to_string()],
         full: object,
     }
 }
@@ -133,4 +178,129 @@ pub(crate) fn completions(features: &[Box<dyn Feature>], args: &ArgMatches) -> V
 fn show(columns: &'static [&'static str], rows: Vec<Finding>, args: &ArgMatches) -> Verdict {
     Answer::table(columns, rows, Outcome::Holds).print(args)?;
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use engine::{ListedNamespaces, OWN_ACCOUNT, rule};
+
+    use super::*;
+
+    /// A feature with every kind of permission. The chart's test renders what is printed for it.
+    fn made_up() -> Rbac {
+        let labels = |name: &str| BTreeMap::from([(name.to_owned(), "true".to_owned())]);
+        let get = |resource| rule("harbour.example", &[resource], &["get"]);
+        let mut token = rule("", &["serviceaccounts/token"], &["create"]);
+        token.resource_names = Some(vec![OWN_ACCOUNT.to_owned()]);
+        let policy = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicy",
+            "metadata": {"name": "pontoon-harbour-guard"},
+            "spec": {
+                "matchConstraints": {"resourceRules": [
+                    {"apiGroups": ["harbour.example"], "apiVersions": ["*"], "operations": ["DELETE"], "resources": ["ships"]},
+                ]},
+                "validations": [{"expression": "oldObject.spec.empty"}],
+            },
+        });
+        let binding = json!({
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": "pontoon-harbour-guard"},
+            "spec": {"policyName": "pontoon-harbour-guard", "validationActions": ["Deny"]},
+        });
+        Rbac {
+            cluster: vec![get("ships")],
+            own_namespace: vec![token.clone()],
+            listed_namespaces: vec![ListedNamespaces {
+                value: "harbour.pilotNamespaces",
+                purpose: "pilots",
+                namespaces: vec!["harbour.pilotNamespaces".into()],
+                rules: vec![get("pilots"), token],
+            }],
+            cluster_roles: vec![
+                AggregatedRole {
+                    purpose: "cargo",
+                    aggregates: vec![labels("harbour.example/aggregate-to-cargo")],
+                    is_bound: true,
+                    ..AggregatedRole::default()
+                },
+                AggregatedRole {
+                    purpose: "view",
+                    labels: labels("rbac.authorization.k8s.io/aggregate-to-view"),
+                    rules: vec![get("ships")],
+                    ..AggregatedRole::default()
+                },
+            ],
+            objects: vec![policy, binding],
+        }
+    }
+
+    #[test]
+    fn every_kind_of_permission_is_printed() {
+        let rows = roles(
+            "harbour",
+            made_up(),
+            "release-namespace",
+            "release-service-account",
+        );
+        let yaml = |row: &Finding| serde_saphyr::to_string(&row.full).unwrap();
+        let documents = rows
+            .iter()
+            .map(|row| format!("---\n{}\n", yaml(row).trim_end()));
+        let text: String = documents.collect();
+        assert_eq!(text, include_str!("print/made_up.yaml"), "{text}");
+    }
+
+    #[test]
+    fn a_role_is_printed_for_each_listed_namespace() {
+        let mut rbac = made_up();
+        rbac.listed_namespaces[0].namespaces = vec!["east".into(), "west".into()];
+        let rows = roles("harbour", rbac, "own", "account");
+        let named = |row: &&Finding| row.full["metadata"]["name"] == "pontoon-harbour-pilots";
+        let cells = rows.iter().filter(named).map(|row| {
+            let namespace = row.full["metadata"]["namespace"].as_str();
+            (row.cells[0].as_str(), namespace.unwrap_or_default())
+        });
+        let expected = [
+            ("Role", "east"),
+            ("RoleBinding", "east"),
+            ("Role", "west"),
+            ("RoleBinding", "west"),
+        ];
+        assert_eq!(cells.collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn an_aggregated_role_is_bound_only_if_the_operator_has_it() {
+        let rows = roles("harbour", made_up(), "own", "account");
+        let bindings = rows
+            .iter()
+            .filter(|row| row.cells[0] == "ClusterRoleBinding");
+        let names: Vec<_> = bindings.map(|row| row.cells[1].as_str()).collect();
+        assert_eq!(names, ["pontoon-harbour", "pontoon-harbour-cargo"]);
+    }
+
+    #[test]
+    fn no_two_objects_of_the_features_have_one_name() {
+        let lists = ["a", "b"].map(str::to_owned);
+        let mut names = std::collections::BTreeSet::new();
+        for feature in features::all() {
+            let mut rbac = feature.rbac();
+            for list in &mut rbac.listed_namespaces {
+                list.namespaces = lists.to_vec();
+            }
+            for row in roles(feature.name(), rbac, "own", "account") {
+                let namespace = row.full["metadata"]["namespace"].to_string();
+                assert!(names.insert((row.name.clone(), namespace)), "{}", row.name);
+                let own = format!("pontoon-{}", feature.name());
+                let name = row.cells[1]
+                    .strip_prefix(&own)
+                    .expect("its name is the feature's");
+                assert!(name.is_empty() || name.starts_with('-'), "{}", row.name);
+            }
+        }
+    }
 }

@@ -103,7 +103,9 @@ pub(crate) fn args() -> Vec<Arg> {
         )
         .default_value("info"),
     ];
-    own.into_iter().chain(inherited::args()).collect()
+    let of_process = engine::flags::of_process();
+    let all = own.into_iter().chain(of_process);
+    all.chain(inherited::args()).collect()
 }
 
 /// The namespace of this pod, from the variable of predecessors; else the chart's default.

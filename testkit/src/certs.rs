@@ -1,6 +1,6 @@
-//! The certificates and keys of one control plane.
+//! The certificates and keys of control planes.
 
-use std::path::PathBuf;
+use std::{fmt, path::PathBuf, sync::Arc};
 
 use anyhow::Result;
 use rcgen::{
@@ -10,9 +10,20 @@ use rcgen::{
 
 use crate::scratch::Scratch;
 
-/// A certificate authority that lives as long as its control plane.
-pub(crate) struct Authority {
+/// What a cluster's identities are signed with: a certificate authority, and the key of the tokens of
+/// ServiceAccounts. Clones are the same authority, so several clusters can have one.
+#[derive(Clone)]
+pub struct Authority(Arc<Keys>);
+
+struct Keys {
     issuer: CertifiedIssuer<'static, KeyPair>,
+    tokens: KeyPair,
+}
+
+impl fmt::Debug for Authority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Authority")
+    }
 }
 
 /// A certificate and its key, both PEM.
@@ -33,7 +44,8 @@ pub(crate) struct Files {
 }
 
 impl Authority {
-    pub(crate) fn new() -> Result<Self> {
+    /// A new one with random keys.
+    pub fn new() -> Result<Self> {
         let mut params = CertificateParams::default();
         params
             .distinguished_name
@@ -43,13 +55,14 @@ impl Authority {
             KeyUsagePurpose::KeyCertSign,
             KeyUsagePurpose::DigitalSignature,
         ];
-        Ok(Self {
+        Ok(Self(Arc::new(Keys {
             issuer: CertifiedIssuer::self_signed(params, KeyPair::generate()?)?,
-        })
+            tokens: KeyPair::generate()?,
+        })))
     }
 
     pub(crate) fn pem(&self) -> String {
-        self.issuer.pem()
+        self.0.issuer.pem()
     }
 
     /// A client certificate: `group` is what RBAC sees besides the user's name.
@@ -73,7 +86,7 @@ impl Authority {
     /// Writes what an API server on loopback needs.
     pub(crate) fn serving_files(&self, scratch: &Scratch) -> Result<Files> {
         let serving = self.server(["127.0.0.1", "localhost", "kubernetes.default.svc"])?;
-        let tokens = KeyPair::generate()?;
+        let tokens = &self.0.tokens;
         Ok(Files {
             authority: scratch.write("ca.crt", self.pem())?,
             serving_cert: scratch.write("serving.crt", serving.cert)?,
@@ -91,7 +104,7 @@ impl Authority {
         params.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         params.extended_key_usages = vec![usage];
         let key = KeyPair::generate()?;
-        let cert = params.signed_by(&key, &self.issuer)?;
+        let cert = params.signed_by(&key, &self.0.issuer)?;
         Ok(Identity {
             cert: cert.pem(),
             key: key.serialize_pem(),

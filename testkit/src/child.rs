@@ -112,6 +112,11 @@ impl Child {
         })
     }
 
+    /// Its name in errors and of its log.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
     /// The process id of the program itself.
     pub fn pid(&self) -> u32 {
         self.pid.as_raw().unsigned_abs()

@@ -2,30 +2,33 @@
 
 use std::{
     ffi::OsString,
-    fs::{self, File},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, bail};
+use base64::{Engine, engine::general_purpose::STANDARD};
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, Client,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use parking_lot::Mutex;
-use tokio::sync::OnceCell;
+use serde_json::{Value, json};
+use tokio::{sync::OnceCell, task::JoinSet};
 
 use crate::{
     audit::{self, Entry, Mark},
     certs::{Authority, Files},
     child::{Child, Spec},
     custom_resources::remove_custom_resources,
+    fault_proxy::{FaultProxy, Listen, Upstream},
     kubeconfig::{Proof, kubeconfig},
     nodes,
     port::Port,
     scratch::{ROOT, Scratch},
+    slots::{SLOT_WAIT, Slot, free_slots},
     tools::{self, Tool},
 };
 
@@ -33,11 +36,6 @@ use crate::{
 const START: Duration = Duration::from_secs(60);
 /// How long the API server may take to end before it is killed.
 const STOP: Duration = Duration::from_secs(10);
-
-/// How many control planes run at once; more would only slow each other down.
-const AT_ONCE: usize = 10;
-/// How long to wait until another has ended.
-const SLOT_WAIT: Duration = Duration::from_mins(10);
 
 /// What runs besides etcd and kube-apiserver.
 #[derive(Debug, Clone, Default)]
@@ -51,6 +49,12 @@ pub struct Options {
     pub kwok_nodes: u32,
     /// Further flags of kube-apiserver.
     pub api_server_args: Vec<String>,
+    /// Further flags of kube-controller-manager.
+    pub controller_manager_args: Vec<String>,
+    /// Further flags of kube-scheduler.
+    pub scheduler_args: Vec<String>,
+    /// Signs its certificates and tokens; a new one without.
+    pub authority: Option<Authority>,
 }
 
 /// A control plane. Dropping it stops it.
@@ -61,12 +65,14 @@ pub struct ControlPlane {
     etcd: Child,
     scratch: Arc<Scratch>,
     /// Held while it runs.
-    slot: Mutex<Option<File>>,
+    slot: Mutex<Option<Slot>>,
     api_server_spec: Spec,
     admin: kube::Config,
-    authority: String,
+    authority: Authority,
+    ca_pem: String,
     port: Port,
-    _etcd_ports: [Port; 2],
+    etcd_port: Port,
+    _peer_port: Port,
 }
 
 static SHARED: OnceCell<Arc<ControlPlane>> = OnceCell::const_new();
@@ -76,9 +82,31 @@ static IDLE: Mutex<Vec<Arc<ControlPlane>>> = Mutex::new(Vec::new());
 impl ControlPlane {
     /// Starts one, in about three seconds, and returns when it is ready.
     pub async fn start(options: Options) -> Result<Self> {
+        let mut slots = free_slots(&slots_folder(), 1, SLOT_WAIT).await?;
+        let slot = slots.pop().context("there is one slot")?;
+        Self::start_with(slot, options).await
+    }
+
+    /// Starts several side by side, in the order of `all`. It waits until there is room for all.
+    pub async fn start_together(all: Vec<Options>) -> Result<Vec<Self>> {
+        let slots = free_slots(&slots_folder(), all.len(), SLOT_WAIT).await?;
+        let mut starting = JoinSet::new();
+        for (at, (slot, options)) in slots.into_iter().zip(all).enumerate() {
+            starting.spawn(async move { (at, Self::start_with(slot, options).await) });
+        }
+        let mut started = Vec::new();
+        while let Some(joined) = starting.join_next().await {
+            let (at, plane) = joined?;
+            started.push((at, plane?));
+        }
+        started.sort_by_key(|(at, _)| *at);
+        Ok(started.into_iter().map(|(_, plane)| plane).collect())
+    }
+
+    async fn start_with(slot: Slot, options: Options) -> Result<Self> {
         install_crypto();
         let scratch = Arc::new(Scratch::new("control-plane")?);
-        let started = Self::start_in(&scratch, options).await;
+        let started = Self::start_in(&scratch, slot, options).await;
         if started.is_err() {
             scratch.preserve();
         }
@@ -112,10 +140,12 @@ impl ControlPlane {
         IDLE.lock().push(Arc::clone(self));
     }
 
-    async fn start_in(scratch: &Arc<Scratch>, options: Options) -> Result<Self> {
-        let slot = free_slot(&ROOT.join("control-planes"), SLOT_WAIT).await?;
+    async fn start_in(scratch: &Arc<Scratch>, slot: Slot, options: Options) -> Result<Self> {
         let (etcd_port, peer_port, port) = (Port::free()?, Port::free()?, Port::free()?);
-        let authority = Authority::new()?;
+        let authority = match &options.authority {
+            Some(given) => given.clone(),
+            None => Authority::new()?,
+        };
         let files = authority.serving_files(scratch)?;
         let url = format!("https://{}", port.address());
         let admin = authority.client("admin", Some("system:masters"))?;
@@ -131,23 +161,20 @@ impl ControlPlane {
             slot: Mutex::new(Some(slot)),
             api_server_spec: api_server_spec(scratch, &files, &port, &etcd_port, &options)?,
             admin: client_config(&admin).await?,
-            authority: authority.pem(),
+            ca_pem: authority.pem(),
+            authority,
             port,
-            _etcd_ports: [etcd_port, peer_port],
+            etcd_port,
+            _peer_port: peer_port,
         };
         plane.start_api_server().await?;
-        plane.start_others(&authority, &files, &options).await?;
+        plane.start_others(&files, &options).await?;
         Ok(plane)
     }
 
-    async fn start_others(
-        &self,
-        authority: &Authority,
-        files: &Files,
-        options: &Options,
-    ) -> Result<()> {
+    async fn start_others(&self, files: &Files, options: &Options) -> Result<()> {
         if options.controller_manager {
-            let mut spec = self.component(authority, Tool::KubeControllerManager)?;
+            let mut spec = self.component(Tool::KubeControllerManager)?;
             let key = files.token_key.display();
             let ca = files.authority.display();
             spec.args
@@ -155,16 +182,22 @@ impl ControlPlane {
             spec.args.push(format!("--root-ca-file={ca}").into());
             spec.args
                 .push("--use-service-account-credentials=true".into());
+            let further = options.controller_manager_args.iter();
+            spec.args.extend(further.map(OsString::from));
             self.others.lock().push(Child::start(&spec)?);
         }
         if options.scheduler {
-            let spec = self.component(authority, Tool::KubeScheduler)?;
+            let mut spec = self.component(Tool::KubeScheduler)?;
+            let further = options.scheduler_args.iter();
+            spec.args.extend(further.map(OsString::from));
             self.others.lock().push(Child::start(&spec)?);
         }
         if options.kwok_nodes > 0 {
             // A separate name in the audit log.
-            let kwok = authority.client("system:kwok", Some("system:masters"))?;
-            let config = kubeconfig(&self.url(), &self.authority, &Proof::Certificate(&kwok));
+            let kwok = self
+                .authority
+                .client("system:kwok", Some("system:masters"))?;
+            let config = kubeconfig(&self.url(), &self.ca_pem, &Proof::Certificate(&kwok));
             let config = self.scratch.write("kwok.kubeconfig", config)?;
             let kwok = nodes::start_kwok(self.scratch.path(), &config)?;
             self.others.lock().push(kwok);
@@ -176,9 +209,11 @@ impl ControlPlane {
     }
 
     /// kube-controller-manager or kube-scheduler, with the user name that RBAC expects.
-    fn component(&self, authority: &Authority, tool: Tool) -> Result<Spec> {
-        let identity = authority.client(&format!("system:{}", tool.name()), None)?;
-        let config = kubeconfig(&self.url(), &self.authority, &Proof::Certificate(&identity));
+    fn component(&self, tool: Tool) -> Result<Spec> {
+        let identity = self
+            .authority
+            .client(&format!("system:{}", tool.name()), None)?;
+        let config = kubeconfig(&self.url(), &self.ca_pem, &Proof::Certificate(&identity));
         let config = self
             .scratch
             .write(&format!("{}.kubeconfig", tool.name()), config)?;
@@ -218,7 +253,53 @@ impl ControlPlane {
 
     /// The certificate of the authority that signed the API server's.
     pub fn ca_pem(&self) -> &str {
+        &self.ca_pem
+    }
+
+    /// What signs its certificates and tokens, for another control plane that shall have the same.
+    pub fn authority(&self) -> &Authority {
         &self.authority
+    }
+
+    /// The API server as a proxy reaches it.
+    pub fn upstream(&self) -> Upstream {
+        Upstream {
+            url: self.url(),
+            ca_pem: Some(self.ca_pem.clone()),
+        }
+    }
+
+    /// A proxy in front of the API server, https with a certificate of this cluster's authority for
+    /// 127.0.0.1 and localhost.
+    pub async fn proxy(&self) -> Result<FaultProxy> {
+        let serving = self.authority.server(["127.0.0.1", "localhost"])?;
+        let listen = Listen::Https {
+            cert_pem: serving.cert,
+            key_pem: serving.key,
+        };
+        Ok(FaultProxy::start(self.upstream(), listen).await?)
+    }
+
+    /// Its running programs with their process ids.
+    pub fn pids(&self) -> Vec<(String, u32)> {
+        let named = |child: &Child| (child.name().to_owned(), child.pid());
+        let server = self.api_server.lock().as_ref().map(named);
+        let mut pids = vec![named(&self.etcd)];
+        pids.extend(server);
+        pids.extend(self.others.lock().iter().map(named));
+        pids
+    }
+
+    /// Writes an object into etcd, for what the API server does not let a client choose.
+    pub(crate) async fn store(&self, key: &str, object: &Value) -> Result<()> {
+        let url = format!("http://{}/v3/kv/put", self.etcd_port.address());
+        let put = json!({
+            "key": STANDARD.encode(key),
+            "value": STANDARD.encode(object.to_string()),
+        });
+        let answer = reqwest::Client::new().post(url).json(&put).send().await?;
+        answer.error_for_status().context("etcd refused a write")?;
+        Ok(())
     }
 
     /// The folder with its logs and kubeconfigs.
@@ -305,7 +386,8 @@ impl ControlPlane {
         Ok(entries)
     }
 
-    fn audit_log(&self) -> PathBuf {
+    /// The audit log: a JSON object per line.
+    pub fn audit_log(&self) -> PathBuf {
         self.scratch.path().join("audit.log")
     }
 
@@ -352,27 +434,8 @@ impl ControlPlane {
     }
 }
 
-/// A permit to run one more control plane on this machine; waits until another has ended. A permit is
-/// a lock in `folder`. Stories that each have one plane and wait for another could wait for each
-/// other, so the wait is bounded.
-async fn free_slot(folder: &Path, wait: Duration) -> Result<File> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
-    let started = Instant::now();
-    loop {
-        for number in 0..AT_ONCE {
-            let lock = File::create(folder.join(number.to_string()))?;
-            if lock.try_lock().is_ok() {
-                return Ok(lock);
-            }
-        }
-        if started.elapsed() > wait {
-            bail!(
-                "{AT_ONCE} control planes run already and none ended within {wait:?}; \
-                 end another test run"
-            );
-        }
-        tokio::time::sleep(Duration::from_millis(100)).await;
-    }
+fn slots_folder() -> PathBuf {
+    ROOT.join("control-planes")
 }
 
 fn etcd_spec(scratch: &Scratch, port: &Port, peers: &Port) -> Result<Spec> {
@@ -469,24 +532,4 @@ pub(crate) fn spec(dir: &Path, tool: Tool, args: &[String]) -> Result<Spec> {
 pub fn install_crypto() {
     // An error means that it is already installed.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn at_most_ten_control_planes_run_at_once() -> Result<()> {
-        let folder = tempfile::tempdir()?;
-        let slot = async || free_slot(folder.path(), Duration::ZERO).await;
-        let mut slots = Vec::new();
-        for _ in 0..10 {
-            slots.push(slot().await?);
-        }
-        let error = slot().await.unwrap_err().to_string();
-        assert!(error.contains("10 control planes run already"), "{error}");
-        drop(slots.pop());
-        slot().await?;
-        Ok(())
-    }
 }

@@ -13,6 +13,20 @@ pub(crate) enum Proof<'a> {
 
 /// A kubeconfig for the API server at `url`. JSON, which is YAML too.
 pub(crate) fn kubeconfig(url: &str, authority: &str, proof: &Proof<'_>) -> String {
+    kubeconfig_in(None, url, authority, proof)
+}
+
+/// The same with a default namespace.
+pub(crate) fn kubeconfig_in(
+    namespace: Option<&str>,
+    url: &str,
+    authority: &str,
+    proof: &Proof<'_>,
+) -> String {
+    let mut context = json!({ "cluster": "testkit", "user": "testkit" });
+    if let Some(namespace) = namespace {
+        context["namespace"] = json!(namespace);
+    }
     let cluster =
         json!({ "server": url, "certificate-authority-data": STANDARD.encode(authority) });
     let user = match proof {
@@ -27,7 +41,7 @@ pub(crate) fn kubeconfig(url: &str, authority: &str, proof: &Proof<'_>) -> Strin
         "kind": "Config",
         "clusters": [{ "name": "testkit", "cluster": cluster }],
         "users": [{ "name": "testkit", "user": user }],
-        "contexts": [{ "name": "testkit", "context": { "cluster": "testkit", "user": "testkit" } }],
+        "contexts": [{ "name": "testkit", "context": context }],
         "current-context": "testkit",
     });
     format!("{config:#}\n")

@@ -1,9 +1,10 @@
 //! The worlds tests run in: real control planes, a real Vault, and the operator as a process.
 //!
 //! ```text
-//! World ──▶ ControlPlane (etcd, kube-apiserver, …) ─┐
-//!       ──▶ Operator (the binary, as its ServiceAccount) ├─▶ Child ─▶ Scratch (logs)
-//!       ──▶ Vault ───────────────────────────────────┘
+//! World ──▶ Cluster ──▶ ControlPlane (etcd, kube-apiserver, …) ─┐
+//!                   ──▶ Operator (the binary, as its account)  ├─▶ Child ─▶ Scratch (logs)
+//!                   ──▶ FaultProxy, FaultControl               │
+//!       ──▶ Vault ─────────────────────────────────────────────┘
 //!       ──▶ Aws (the emulator)
 //! Postgres, beside a world that reads from it
 //! Story: what a team does in a namespace, and what it observes
@@ -20,10 +21,13 @@ mod aws;
 mod certs;
 mod checkout;
 pub mod child;
+mod cluster;
 mod control_plane;
 mod custom_resources;
 mod eventually;
 pub mod fault_proxy;
+mod install;
+mod kill_file;
 mod kubeconfig;
 pub mod manifests;
 mod nodes;
@@ -33,6 +37,7 @@ mod postgres;
 pub mod scratch;
 mod service_account;
 mod shared_worlds;
+mod slots;
 pub mod stories;
 mod story;
 pub mod tools;
@@ -42,10 +47,13 @@ mod world;
 pub use anyhow::Result;
 pub use audit::{Entry, Mark};
 pub use aws::Aws;
+pub use certs::Authority;
 pub use checkout::checkout;
+pub use cluster::{Cluster, ClusterPlan};
 pub use control_plane::{ControlPlane, Options, install_crypto};
 pub use custom_resources::{objects_of, remove_custom_resources, until_served};
 pub use eventually::{eventually, eventually_within};
+pub use kill_file::KillFile;
 pub use operator::{Operator, OperatorOptions, binary};
 pub use postgres::Postgres;
 pub use story::{Holds, Sign, Story, Team, holds, is};

@@ -15,6 +15,7 @@ use crate::{
     child::{self, Child, Spec},
     control_plane::install_crypto,
     eventually,
+    kill_file::KillFile,
     port::Port,
     scratch::Scratch,
 };
@@ -26,8 +27,10 @@ const ANSWER: Duration = Duration::from_secs(60);
 const REQUEST: Duration = Duration::from_secs(5);
 /// How long it may take to reach its kill point.
 const DEATH: Duration = Duration::from_secs(60);
-/// A kill point ends the process with SIGABRT, a story with SIGKILL.
-const DEATHS: [i32; 2] = [6, 9];
+/// A kill point ends the process with this signal.
+const SIGABRT: i32 = 6;
+/// A story ends it with SIGKILL.
+const DEATHS: [i32; 2] = [SIGABRT, 9];
 
 /// What the operator is started with.
 #[derive(Debug, Clone, Default)]
@@ -58,6 +61,7 @@ pub struct Operator {
     scratch: Arc<Scratch>,
     probes: Port,
     metrics: Port,
+    kill_file: KillFile,
     http: reqwest::Client,
 }
 
@@ -79,7 +83,9 @@ impl Operator {
     ) -> Result<Self> {
         install_crypto();
         let (probes, metrics) = (Port::free()?, Port::free()?);
-        let spec = spec(name, scratch, &options, &probes, &metrics)?;
+        let file = |end: &str| scratch.path().join(format!("{name}.{end}"));
+        let kill_file = KillFile::new(file("kill"), file("log"));
+        let spec = spec(name, scratch, &options, &probes, &metrics, &kill_file)?;
         let operator = Self {
             child: Mutex::new(Child::start(&spec)?),
             options: Mutex::new(options),
@@ -87,6 +93,7 @@ impl Operator {
             scratch: Arc::clone(scratch),
             probes,
             metrics,
+            kill_file,
             http: reqwest::Client::builder().timeout(REQUEST).build()?,
         };
         operator.ready().await?;
@@ -94,7 +101,8 @@ impl Operator {
     }
 
     /// Starts it again after it has ended or been killed, with `change`d options, at the same
-    /// ports and with the same log; then waits as [`Self::start`] does.
+    /// ports and with the same log; then waits as [`Self::start`] does. An abort that the kill file chose
+    /// does not happen again.
     pub async fn restart(&self, change: impl FnOnce(&mut OperatorOptions)) -> Result<()> {
         let options = {
             let mut options = self.options.lock();
@@ -107,9 +115,14 @@ impl Operator {
             &options,
             &self.probes,
             &self.metrics,
+            &self.kill_file,
         )?;
         {
             let mut child = self.child.lock();
+            let ended = child.exit_status();
+            if ended.is_some_and(|status| status.signal() == Some(SIGABRT)) {
+                self.kill_file.remove_fired()?;
+            }
             child.kill();
             *child = Child::start(&spec)?;
         }
@@ -128,6 +141,16 @@ impl Operator {
             bail!("{}: /metrics answered {status}: {text}", self.name);
         }
         Ok(text)
+    }
+
+    /// The address of its metrics.
+    pub fn metrics_url(&self) -> String {
+        format!("http://{}/metrics", self.metrics.address())
+    }
+
+    /// The address of its probes, without a path.
+    pub fn probes_url(&self) -> String {
+        format!("http://{}", self.probes.address())
     }
 
     /// The sum of the samples of `name` with all of `labels`; 0 if there are none, because a counter
@@ -193,6 +216,11 @@ impl Operator {
         self.child.lock().thaw()
     }
 
+    /// The kill points that a story chooses while it runs.
+    pub fn kill_file(&self) -> &KillFile {
+        &self.kill_file
+    }
+
     /// Its process id, for measuring.
     pub fn pid(&self) -> u32 {
         self.child.lock().pid()
@@ -253,7 +281,7 @@ impl Operator {
     }
 
     async fn ready(&self) -> Result<()> {
-        let dying = self.options.lock().kill_point.is_some();
+        let dying = self.options.lock().kill_point.is_some() || self.kill_file.has_abort()?;
         let started = Instant::now();
         loop {
             let answer = self.get_once(&self.probes, "/readyz?verbose").await;
@@ -283,6 +311,7 @@ fn spec(
     options: &OperatorOptions,
     probes: &Port,
     metrics: &Port,
+    kill_file: &KillFile,
 ) -> Result<Spec> {
     let mut args = vec!["run".to_owned()];
     if !options.features.is_empty() {
@@ -298,7 +327,10 @@ fn spec(
     ]);
     args.extend(options.args.iter().cloned());
 
-    let mut env = vec![("KUBECONFIG".to_owned(), options.kubeconfig.clone().into())];
+    let mut env = vec![
+        ("KUBECONFIG".to_owned(), options.kubeconfig.clone().into()),
+        ("PONTOON_TEST_KILL_FILE".into(), kill_file.path().into()),
+    ];
     if let Some(factor) = options.time_factor {
         env.push(("PONTOON_TEST_TIME_FACTOR".into(), factor.to_string().into()));
     }

@@ -1,40 +1,31 @@
-//! A cluster with the operator, for stories.
+//! Clusters with the operator, for stories.
 
-use std::{path::PathBuf, sync::Arc, time::Duration};
+use std::{ops::Deref, path::PathBuf, sync::Arc};
 
-use anyhow::{Context, Result, bail};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-use kube::ResourceExt;
-use tokio::process::Command;
+use anyhow::{Context, Result, ensure};
 
 use crate::{
-    audit::{Entry, Mark},
     aws::Aws,
+    certs::Authority,
+    cluster::{Cluster, ClusterPlan, Installation},
     control_plane::{ControlPlane, Options},
-    manifests,
-    operator::{Operator, OperatorOptions, binary},
-    story::{Story, Team, holds},
+    fault_proxy::Upstream,
+    operator::{OperatorOptions, binary},
     vault::{Vault, VaultOptions},
 };
 
-/// The ServiceAccount that operators of a world run as.
-const ACCOUNT: &str = "pontoon";
-/// How long a command of the binary that only prints may take.
-const PRINTS: Duration = Duration::from_secs(30);
-
-/// A control plane, the operator, and optional servers. All end with this value.
+/// Control planes, the operator in one of them, and optional servers. All end with this value.
 ///
-/// The operator runs as a ServiceAccount with exactly the RBAC that the binary prints for its
-/// features. Its Lease is in a separate namespace.
+/// As a [`Cluster`], it is the one of the operator; [`World::named_cluster`] is any.
 pub struct World {
     // The order of these fields is the order in which they end.
-    operator: Operator,
+    clusters: Vec<Cluster>,
     vault: Option<Vault>,
     aws: Option<Aws>,
-    plane: Arc<ControlPlane>,
+    /// The position of the operator's cluster.
+    main: usize,
     /// Whether another world may use the control plane after this one.
     reuses_plane: bool,
-    options: OperatorOptions,
 }
 
 /// A world that is not started yet.
@@ -45,6 +36,8 @@ pub struct WorldPlan {
     plane: Option<Arc<ControlPlane>>,
     reuses_plane: bool,
     own: Options,
+    clusters: Vec<(String, ClusterPlan)>,
+    main: Option<String>,
     vault: Option<VaultOptions>,
     aws: bool,
 }
@@ -98,7 +91,7 @@ impl WorldPlan {
         self
     }
 
-    /// The components of the world's own control plane.
+    /// The components of the world's own control plane, if no cluster has a name.
     pub fn own_control_plane(mut self, options: Options) -> Self {
         self.own = options;
         self
@@ -123,48 +116,131 @@ impl WorldPlan {
         self
     }
 
-    /// Starts all of it, and returns when the operator is ready.
+    /// Adds a cluster with this name. The first one is the operator's, unless
+    /// [`Self::operator_in`] chooses another.
+    pub fn cluster(mut self, name: &str, plan: impl Into<ClusterPlan>) -> Self {
+        self.clusters.push((name.to_owned(), plan.into()));
+        self
+    }
+
+    /// Runs the world's operator in this cluster.
+    pub fn operator_in(mut self, cluster: &str) -> Self {
+        self.main = Some(cluster.to_owned());
+        self
+    }
+
+    /// Starts all of it, and returns when every operator is ready.
     pub async fn start(self) -> Result<World> {
+        // First, because without the program nothing needs to be started.
+        binary(self.operator.binary.as_deref())?;
+        let main = self.main_cluster()?;
+        let planes = self.planes().await?;
         let Self {
-            operator: mut options,
-            plane,
+            mut operator,
             reuses_plane,
-            own,
+            mut clusters,
             vault,
             aws,
+            ..
         } = self;
-        // First, because without the program nothing needs to be started.
-        binary(options.binary.as_deref())?;
-        let plane = match plane {
-            Some(plane) => plane,
-            None if reuses_plane => ControlPlane::reused().await?,
-            None => Arc::new(ControlPlane::start(own).await?),
-        };
+        if clusters.is_empty() {
+            clusters.push((String::new(), ClusterPlan::new()));
+        }
         let vault = match vault {
             Some(how) => Some(Vault::start(how).await?),
             None => None,
         };
         let aws = if aws { Some(Aws::start().await?) } else { None };
         for (name, value) in aws.iter().flat_map(Aws::env) {
-            options.env.push((name.to_owned(), value));
+            operator.env.push((name.to_owned(), value));
         }
-        options.lease_namespace = unique("pontoon");
-        options.kubeconfig = plane
-            .as_service_account(&options.lease_namespace, ACCOUNT)
-            .await?;
-        install(&plane, &options)
-            .await
-            .inspect_err(|_| plane.scratch().preserve())?;
-        let operator =
-            Operator::start(&options.lease_namespace, plane.scratch(), options.clone()).await?;
+        let names = clusters.iter().map(|(name, _)| name.clone());
+        let upstreams: Vec<(String, Upstream)> = names
+            .zip(planes.iter().map(|plane| plane.upstream()))
+            .collect();
+        let mut started = Vec::new();
+        for (at, ((name, plan), plane)) in clusters.iter().zip(planes).enumerate() {
+            let installation = if at == main {
+                Some(Installation {
+                    options: operator.clone(),
+                    runs: true,
+                })
+            } else {
+                plan.installation(&operator)
+            };
+            started.push(Cluster::start(name, plane, &upstreams, installation).await?);
+        }
         Ok(World {
-            operator,
+            clusters: started,
             vault,
             aws,
-            plane,
+            main,
             reuses_plane,
-            options,
         })
+    }
+
+    /// The position of the operator's cluster.
+    fn main_cluster(&self) -> Result<usize> {
+        let named = |name: &str| self.clusters.iter().position(|(own, _)| own == name);
+        let main = match &self.main {
+            None => 0,
+            Some(name) => named(name).with_context(|| format!("no cluster is named {name}"))?,
+        };
+        for (at, (name, plan)) in self.clusters.iter().enumerate() {
+            ensure!(!name.is_empty(), "a cluster needs a name");
+            ensure!(named(name) == Some(at), "two clusters are named {name}");
+            ensure!(
+                at != main || plan.features.is_none(),
+                "{name} is the cluster of the world's operator: choose its features by \
+                 WorldPlan::feature"
+            );
+        }
+        Ok(main)
+    }
+
+    /// The control planes of its clusters; one if none is named.
+    async fn planes(&self) -> Result<Vec<Arc<ControlPlane>>> {
+        if self.clusters.is_empty() {
+            let plane = match &self.plane {
+                Some(plane) => Arc::clone(plane),
+                None if self.reuses_plane => ControlPlane::reused().await?,
+                None => Arc::new(ControlPlane::start(self.own.clone()).await?),
+            };
+            return Ok(vec![plane]);
+        }
+        ensure!(
+            self.plane.is_none() && !self.reuses_plane,
+            "named clusters have control planes of their own"
+        );
+        let planes = ControlPlane::start_together(self.cluster_options()?).await?;
+        Ok(planes.into_iter().map(Arc::new).collect())
+    }
+
+    /// The options of the clusters' control planes, each with an authority.
+    fn cluster_options(&self) -> Result<Vec<Options>> {
+        let mut authorities = Vec::new();
+        for (_, plan) in &self.clusters {
+            authorities.push(match &plan.options.authority {
+                Some(given) => given.clone(),
+                None => Authority::new()?,
+            });
+        }
+        let all = self.clusters.iter().zip(&authorities);
+        all.map(|((_, plan), own)| {
+            let authority = match &plan.authority_of {
+                None => own,
+                Some(other) => {
+                    let at = self.clusters.iter().position(|(name, _)| name == other);
+                    let at = at.with_context(|| format!("no cluster is named {other}"))?;
+                    &authorities[at]
+                }
+            };
+            Ok(Options {
+                authority: Some(authority.clone()),
+                ..plan.options.clone()
+            })
+        })
+        .collect()
     }
 }
 
@@ -174,11 +250,21 @@ impl AsRef<World> for World {
     }
 }
 
+impl Deref for World {
+    type Target = Cluster;
+
+    fn deref(&self) -> &Cluster {
+        &self.clusters[self.main]
+    }
+}
+
 impl Drop for World {
     fn drop(&mut self) {
+        for cluster in &self.clusters {
+            cluster.kill_operator();
+        }
         if self.reuses_plane && !std::thread::panicking() {
-            self.operator.kill();
-            self.plane.give_back();
+            self.plane().give_back();
         }
     }
 }
@@ -193,31 +279,20 @@ impl World {
         WorldPlan::default()
     }
 
-    /// The operator.
-    pub fn operator(&self) -> &Operator {
-        &self.operator
+    /// The cluster of this name.
+    ///
+    /// # Panics
+    /// When the plan has none of this name.
+    pub fn named_cluster(&self, name: &str) -> &Cluster {
+        let mut clusters = self.clusters.iter();
+        clusters
+            .find(|cluster| cluster.name() == name)
+            .unwrap_or_else(|| panic!("the plan has no cluster {name}"))
     }
 
-    /// One more replica of the operator, with the same ServiceAccount and the same Lease.
-    pub async fn replica(&self, name: &str) -> Result<Operator> {
-        self.replica_with(name, |_| {}).await
-    }
-
-    /// The same with `change`d options.
-    pub async fn replica_with(
-        &self,
-        name: &str,
-        change: impl FnOnce(&mut OperatorOptions),
-    ) -> Result<Operator> {
-        let name = format!("{}-{name}", self.options.lease_namespace);
-        let mut options = self.options.clone();
-        change(&mut options);
-        Operator::start(&name, self.plane.scratch(), options).await
-    }
-
-    /// The control plane.
-    pub fn control_plane(&self) -> &ControlPlane {
-        &self.plane
+    /// All clusters, in the order of the plan.
+    pub fn clusters(&self) -> &[Cluster] {
+        &self.clusters
     }
 
     /// Vault.
@@ -240,137 +315,23 @@ impl World {
             .expect("the plan asks for AWS: World::new().aws()")
     }
 
-    /// Ends all servers, as dropping it does. A reused control plane keeps running.
+    /// Ends all servers, as dropping it does; proxies stay until then. A reused control plane keeps
+    /// running.
     pub fn end(&self) {
-        self.operator.kill();
+        for cluster in &self.clusters {
+            cluster.kill_operator();
+        }
         if let Some(vault) = &self.vault {
             vault.kill();
         }
         if self.reuses_plane {
-            self.plane.give_back();
-        } else {
-            self.plane.end();
+            self.plane().give_back();
+            return;
+        }
+        for cluster in &self.clusters {
+            cluster.control_plane().end();
         }
     }
-
-    /// The options of the first operator.
-    pub fn operator_options(&self) -> &OperatorOptions {
-        &self.options
-    }
-
-    /// The namespace of the operator's ServiceAccount and Lease.
-    pub fn operator_namespace(&self) -> &str {
-        &self.options.lease_namespace
-    }
-
-    /// A new namespace whose name begins with `name`.
-    pub async fn namespace(&self, name: &str) -> Result<Team> {
-        let name = unique(name);
-        self.plane.ensure_namespace(&name).await?;
-        Ok(self.story(Some(name)))
-    }
-
-    /// An existing namespace.
-    pub fn in_namespace(&self, name: &str) -> Story {
-        self.story(Some(name.to_owned()))
-    }
-
-    /// The operator's own namespace.
-    pub fn home(&self) -> Story {
-        self.in_namespace(self.operator_namespace())
-    }
-
-    /// Cluster-scoped objects.
-    pub fn cluster(&self) -> Story {
-        self.story(None)
-    }
-
-    /// The current point in the API server's audit log.
-    pub fn mark(&self) -> Mark {
-        self.plane.mark()
-    }
-
-    /// The operator's writes since `mark`, without Leases; refused attempts count.
-    pub async fn writes_since(&self, mark: Mark) -> Result<Vec<Entry>> {
-        let user = format!(
-            "system:serviceaccount:{}:{ACCOUNT}",
-            self.options.lease_namespace
-        );
-        self.plane
-            .writes_since(mark, |entry| entry.user == user && !entry.is_lease())
-            .await
-    }
-
-    fn story(&self, namespace: Option<String>) -> Story {
-        let scratch = Arc::clone(self.plane.scratch());
-        Story::new(
-            self.plane.admin(),
-            namespace,
-            Some(self.operator.log_path()),
-            scratch,
-        )
-    }
-}
-
-/// Applies the CRDs and the RBAC that the binary prints for the features, and waits until the
-/// kinds are served.
-async fn install(plane: &ControlPlane, options: &OperatorOptions) -> Result<()> {
-    let client = plane.admin();
-    let cluster = Story::new(client.clone(), None, None, Arc::clone(plane.scratch()));
-    let namespace = options.lease_namespace.as_str();
-    for feature in feature_flags(&options.features) {
-        let crds = printed(options, "crds", &feature, &[]).await?;
-        for crd in manifests::apply(&client, None, &crds).await? {
-            let name = crd.name_any();
-            cluster
-                .until::<CustomResourceDefinition>(&name, holds("Established"))
-                .await?;
-        }
-        let whose = ["--namespace", namespace, "--service-account", ACCOUNT];
-        let rbac = printed(options, "rbac", &feature, &whose).await?;
-        manifests::apply(&client, Some(namespace), &rbac).await?;
-    }
-    Ok(())
-}
-
-/// The flags of one call of the binary per feature; one call without flags means all features.
-fn feature_flags(features: &[String]) -> Vec<Vec<&str>> {
-    match features {
-        [] => vec![vec![]],
-        some => some
-            .iter()
-            .map(|name| vec!["--feature", name.as_str()])
-            .collect(),
-    }
-}
-
-/// The output of the binary for `verb`.
-async fn printed(
-    options: &OperatorOptions,
-    verb: &str,
-    feature: &[&str],
-    args: &[&str],
-) -> Result<String> {
-    let program = binary(options.binary.as_deref())?;
-    let mut command = Command::new(&program);
-    command
-        .arg(verb)
-        .args(feature)
-        .args(args)
-        .kill_on_drop(true);
-    let label = format!("{} {verb} {}", program.display(), feature.join(" "));
-    let output = tokio::time::timeout(PRINTS, command.output())
-        .await
-        .with_context(|| format!("{label} does not end"))?
-        .with_context(|| format!("cannot run {label}"))?;
-    if !output.status.success() {
-        bail!(
-            "{label}: {}\n{}",
-            output.status,
-            String::from_utf8_lossy(&output.stderr)
-        );
-    }
-    String::from_utf8(output.stdout).with_context(|| format!("{label} prints no text"))
 }
 
 /// `name` with an ending that no other run uses.

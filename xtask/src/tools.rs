@@ -1,5 +1,8 @@
 //! The programs that tests and worlds need: found, or built from source.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
 use testkit::tools::{Tool, build, find};
 
 use crate::progress::Progress;
@@ -28,27 +31,51 @@ fn chosen(names: &[String]) -> Result<Vec<Tool>, Error> {
         .collect()
 }
 
+/// How many tools are built at once. Linking and downloading leave cores idle.
+const BUILDS: usize = 2;
+
 /// Builds the missing ones of `tools`. With Go's cache a second try continues the first.
 pub(crate) fn ensure(tools: &[Tool], progress: &Progress) -> Result<(), Error> {
-    let mut missing: Vec<Tool> = Vec::new();
+    let missing = tools.iter().copied().filter(|tool| find(*tool).is_err());
+    let missing = by_folder(missing);
+    let next = AtomicUsize::new(0);
+    let begun = AtomicUsize::new(0);
+    let all = missing.iter().map(Vec::len).sum::<usize>();
+    let build_next = || -> Result<(), Error> {
+        while let Some(of_folder) = missing.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for tool in of_folder {
+                let at = begun.fetch_add(1, Ordering::Relaxed) + 1;
+                let (name, version) = (tool.name(), tool.version());
+                let step = format!("building {name} {version} ({at} of {all})");
+                progress.step(&step);
+                build(*tool, &|what| progress.tick(&format!("{step}: {what}"))).doing(name)?;
+            }
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let builders: Vec<_> = (0..BUILDS).map(|_| scope.spawn(build_next)).collect();
+        let ended = builders.into_iter().map(|builder| {
+            let panicked = || Err(Error::new("building a tool panicked"));
+            builder.join().unwrap_or_else(|_| panicked())
+        });
+        ended.collect()
+    })
+}
+
+/// Each of `tools` once, by the go.mod of its folder. Those of one folder are built one after the other:
+/// two builds at once would compile each package twice.
+fn by_folder(tools: impl Iterator<Item = Tool>) -> Vec<Vec<Tool>> {
+    let mut folders: Vec<Vec<Tool>> = Vec::new();
     for tool in tools {
-        // Tiers share tools; each is built once.
-        if !missing.contains(tool) && find(*tool).is_err() {
-            missing.push(*tool);
+        let is_same = |others: &&mut Vec<Tool>| others[0].shares_packages(tool);
+        match folders.iter_mut().find(is_same) {
+            Some(others) if others.contains(&tool) => {}
+            Some(others) => others.push(tool),
+            None => folders.push(vec![tool]),
         }
     }
-    for (at, tool) in missing.iter().enumerate() {
-        let step = format!(
-            "building {} {} ({} of {})",
-            tool.name(),
-            tool.version(),
-            at + 1,
-            missing.len()
-        );
-        progress.step(&step);
-        build(*tool, &|what| progress.tick(&format!("{step}: {what}"))).doing(tool.name())?;
-    }
-    Ok(())
+    folders
 }
 
 fn listing(tools: &[Tool]) -> String {
@@ -72,7 +99,7 @@ fn listing(tools: &[Tool]) -> String {
 mod tests {
     use testkit::tools::Tool;
 
-    use super::{chosen, listing};
+    use super::{by_folder, chosen, listing};
 
     #[test]
     fn no_name_means_every_tool() {
@@ -97,5 +124,12 @@ mod tests {
                 .any(|line| line.starts_with("etcd ") && line.contains(Tool::Etcd.version())),
             "{text}"
         );
+    }
+
+    #[test]
+    fn tools_of_one_folder_come_together_and_once() {
+        let tools = [Tool::Etcd, Tool::Vault, Tool::Kubectl, Tool::Etcd];
+        let expected = [vec![Tool::Etcd, Tool::Kubectl], vec![Tool::Vault]];
+        assert_eq!(by_folder(tools.into_iter()), expected);
     }
 }

@@ -11,6 +11,9 @@
 {{- with .Values.clusterId }}
 - {{ printf "--cluster-id=%s" . | quote }}
 {{- end }}
+{{- with .Values.aws.region }}
+- {{ printf "--aws-region=%s" . | quote }}
+{{- end }}
 {{- if has "vault" (include "pontoon.features" . | fromJsonArray) }}
 - {{ printf "--vault-service-account=%s" (include "pontoon.serviceAccountName" .) }}
 {{- with .Values.vault.clusterName }}
@@ -26,9 +29,6 @@
 {{- if has "tenants" (include "pontoon.features" . | fromJsonArray) }}
 - {{ printf "--drift-policy=%s" .Values.tenants.driftPolicy }}
 - {{ printf "--tenants-policy=%s" .Values.tenants.policy }}
-{{- with .Values.aws.region }}
-- {{ printf "--aws-region=%s" . | quote }}
-{{- end }}
 {{- with .Values.tenants.legacyLease }}
 - {{ printf "--tenants-legacy-lease=%s" . | quote }}
 {{- end }}

@@ -1,7 +1,32 @@
 //! Certificate Manager in us-east-1: names and status of a certificate.
 
 use crate::call::Call;
-use crate::{Account, Caller, Error, Operation};
+use crate::limiter::{Limit, RateRange};
+use crate::operation::{ServiceRow, operations};
+use crate::wire::Hosts;
+use crate::{Account, Caller, Error, Fault, Operation, Service};
+
+impl Service {
+    /// Certificate Manager.
+    #[allow(non_upper_case_globals, reason = "it is AWS's own name")]
+    pub const Acm: Self = Self(&ServiceRow {
+        name: "acm",
+        id: "ACM",
+        signing: "acm",
+        hosts: Hosts::Regional("acm"),
+        region: Some("us-east-1"),
+        fault: |code, _| (code == "ResourceNotFoundException").then_some(Fault::OtherMissing),
+    });
+}
+
+const ALL: Limit = Limit {
+    label: "acm",
+    rates: RateRange::new(5.0, 0.2, 10.0),
+};
+
+operations! { Acm "ACM":
+    Read DescribeCertificate ALL;
+}
 
 /// Certificate Manager, used by one caller; see [`Account::acm`].
 #[derive(Debug, Clone)]

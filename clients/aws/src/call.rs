@@ -1,6 +1,7 @@
 //! One call, and the classification of its error.
 
 use std::error::Error as StdError;
+use std::fmt;
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
@@ -18,6 +19,8 @@ const LONGEST_MESSAGE: usize = 2048;
 pub(crate) struct Call<'a> {
     pub(crate) operation: Operation,
     pub(crate) resource: &'a str,
+    /// Its region, if that is not the usual one of the service.
+    pub(crate) region: Option<&'a str>,
 }
 
 impl<'a> Call<'a> {
@@ -25,6 +28,15 @@ impl<'a> Call<'a> {
         Self {
             operation,
             resource,
+            region: None,
+        }
+    }
+
+    /// The same in this region.
+    pub(crate) fn within(self, region: &'a str) -> Self {
+        Self {
+            region: Some(region),
+            ..self
         }
     }
 
@@ -97,7 +109,7 @@ impl<'a> Call<'a> {
     }
 
     /// The request cannot be built.
-    pub(crate) fn wrong(&self, error: &impl StdError) -> Error {
+    pub(crate) fn wrong(&self, error: &impl fmt::Display) -> Error {
         Error::Request {
             operation: self.operation,
             resource: self.resource.to_owned(),

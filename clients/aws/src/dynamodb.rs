@@ -5,7 +5,32 @@ use std::collections::{BTreeMap, HashMap};
 use aws_sdk_dynamodb::types::AttributeValue;
 
 use crate::call::Call;
-use crate::{Account, Caller, Error, Operation, Page};
+use crate::limiter::{Limit, RateRange};
+use crate::operation::{ServiceRow, operations};
+use crate::wire::Hosts;
+use crate::{Account, Caller, Error, Fault, Operation, Page, Service};
+
+impl Service {
+    /// DynamoDB.
+    #[allow(non_upper_case_globals, reason = "it is AWS's own name")]
+    pub const DynamoDb: Self = Self(&ServiceRow {
+        name: "dynamodb",
+        id: "DynamoDB",
+        signing: "dynamodb",
+        hosts: Hosts::Regional("dynamodb"),
+        region: None,
+        fault: |code, _| (code == "ResourceNotFoundException").then_some(Fault::OtherMissing),
+    });
+}
+
+const ALL: Limit = Limit {
+    label: "dynamodb",
+    rates: RateRange::new(10.0, 0.2, 50.0),
+};
+
+operations! { DynamoDb "DynamoDB":
+    Read Scan ALL;
+}
 
 /// DynamoDB in one region, used by one caller; see [`Account::dynamodb`].
 #[derive(Debug, Clone)]
@@ -56,7 +81,7 @@ impl DynamoDb {
         table: &str,
         from: Option<&Bookmark>,
     ) -> Result<Page<Row, Bookmark>, Error> {
-        let call = Call::new(Operation::Scan, table);
+        let call = Call::new(Operation::Scan, table).within(&self.region);
         let client = self.account.dynamodb_client(&self.region);
         let send = || {
             client

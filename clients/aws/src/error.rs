@@ -4,7 +4,7 @@ use std::fmt;
 
 use kernel::{CallError, Class, Deposed};
 
-use crate::{Fault, InvalidRole, Operation};
+use crate::{Fault, InvalidRole, Operation, sts};
 
 /// Why a call failed. Messages are redacted before they get here.
 ///
@@ -198,9 +198,7 @@ impl Error {
 
     /// Whether the call was not sent because STS gave no credentials for it.
     pub fn lacks_credentials(&self) -> bool {
-        let sts = [Operation::AssumeRole, Operation::AssumeRoleWithWebIdentity];
-        self.operation()
-            .is_some_and(|operation| sts.contains(&operation))
+        self.operation().is_some_and(sts::opens_session)
     }
 
     /// Whether nothing was sent to AWS because the request is not valid.
@@ -234,15 +232,6 @@ impl Error {
     /// [`Fault::OwnershipUnverified`].
     pub fn is_ownership_unverified(&self) -> bool {
         self.fault() == Fault::OwnershipUnverified
-    }
-
-    /// Whether Route 53 refused a batch because a record to create already exists. The batch may have
-    /// other faults too: read the zone before going on.
-    pub fn is_record_there(&self) -> bool {
-        // InvalidChangeBatch has no finer code; the text is the one AWS documents.
-        self.refusal().is_some_and(|refusal| {
-            refusal.fault() == Fault::InvalidRecords && refusal.message.contains("already exists")
-        })
     }
 }
 

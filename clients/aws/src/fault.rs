@@ -1,4 +1,5 @@
-//! The meaning of AWS's error codes. No other module interprets a code.
+//! What goes wrong in AWS, and the error codes that many services share. The codes of one service
+//! are in its own file.
 
 use kernel::{CallError, Class};
 
@@ -57,80 +58,32 @@ pub enum Fault {
 }
 
 impl Fault {
-    /// The fault of a refusal by `service` with this status, code and message.
+    /// The fault of a refusal by `service` with this status, code and message: by the service's own
+    /// codes, by those that services share, else by the status.
     pub(crate) fn of(service: Service, status: u16, code: &str, message: &str) -> Self {
-        match code {
-            "CNAMEAlreadyExists" => Self::DomainTaken,
-            "EntityAlreadyExists" => Self::NameTaken,
-            "AccessDenied" | "AccessDeniedException" => Self::Denied,
-            "ExpiredToken"
-            | "ExpiredTokenException"
-            | "InvalidAccessKeyId"
-            | "InvalidClientTokenId"
-            | "InvalidIdentityToken"
-            | "InvalidSignatureException"
-            | "InvalidToken"
-            | "MissingAuthenticationToken"
-            | "MissingAuthenticationTokenException"
-            | "RequestExpired"
-            | "RequestTimeTooSkewed"
-            | "SignatureDoesNotMatch"
-            | "TokenRefreshRequired"
-            | "UnrecognizedClientException" => Self::Credentials,
-            "InvalidArgument" if is_about_ownership(message) => Self::OwnershipUnverified,
-            "InvalidArgument" | "InvalidAssociation" | "InvalidTagging" | "IllegalUpdate"
-            | "BatchTooLarge" => Self::InvalidSpec,
-            "NoSuchDistribution" => Self::DistributionMissing,
-            "EntityNotFound" => Self::EntityMissing,
-            "NoSuchHostedZone" | "HostedZoneNotFound" => Self::ZoneMissing,
-            "NoSuchChange" => Self::ChangeMissing,
-            "NoSuchInvalidation" | "NoSuchResource" | "ResourceNotFoundException" => {
-                Self::OtherMissing
-            }
-            "EntityLimitExceeded" | "TooManyInvalidationsInProgress" => Self::LimitExceeded,
-            "PreconditionFailed" | "InvalidIfMatchVersion" => Self::Stale,
-            "ResourceNotDisabled" => Self::NotDisabled,
-            "ResourceInUse" | "CannotDeleteEntityWhileInUse" => Self::InUse,
-            "PriorRequestNotComplete" => Self::ZoneBusy,
-            "Throttling"
-            | "ThrottlingException"
-            | "TooManyRequests"
-            | "TooManyRequestsException"
-            | "RequestLimitExceeded"
-            | "ProvisionedThroughputExceededException"
-            | "SlowDown" => Self::Throttled,
-            "InvalidInput" | "InvalidChangeBatch" if service == Service::Route53 => {
-                Self::InvalidRecords
-            }
-            "RequestTimeout" | "RequestTimeoutException" => Self::Passing,
-            _ => match status {
-                429 => Self::Throttled,
-                400..500 => Self::Refused,
-                // A redirect or a server error is not AWS's refusal: it may be transient.
-                _ => Self::Passing,
-            },
+        if let Some(fault) = Self::of_code(service, code, message) {
+            return fault;
+        }
+        match status {
+            429 => Self::Throttled,
+            400..500 => Self::Refused,
+            // A redirect or a server error is not AWS's refusal: it may be transient.
+            _ => Self::Passing,
         }
     }
 
-    /// The fault of a failed call to `service`, by its code; without a code, by its class.
+    fn of_code(service: Service, code: &str, message: &str) -> Option<Self> {
+        (service.0.fault)(code, message).or_else(|| shared(code))
+    }
+
+    /// The fault of a failed call to `service`, by its code; without a known one, by its class.
     pub fn of_call(service: Service, error: &CallError) -> Self {
-        if let Some(code) = &error.code {
-            let status = match error.class {
-                Class::Throttled => 429,
-                Class::Transient | Class::Unreachable => 500,
-                Class::NotFound
-                | Class::AlreadyExists
-                | Class::Conflict
-                | Class::Stale
-                | Class::Denied
-                | Class::Invalid
-                | Class::LimitExceeded
-                | Class::Sealed
-                | Class::Deposed => 400,
-            };
-            return Self::of(service, status, code, &error.message);
-        }
-        match error.class {
+        let code = error.code.as_deref();
+        let by_code = code.and_then(|code| Self::of_code(service, code, &error.message));
+        by_code.unwrap_or(match error.class {
+            // AWS refused it; without a code, it is a request that we did not send.
+            Class::Invalid if code.is_some() => Self::Refused,
+            Class::Invalid => Self::InvalidSpec,
             Class::Throttled => Self::Throttled,
             Class::Transient | Class::Unreachable | Class::Sealed => Self::Passing,
             Class::NotFound => Self::OtherMissing,
@@ -138,10 +91,9 @@ impl Fault {
             Class::Conflict => Self::InUse,
             Class::Stale => Self::Stale,
             Class::Denied => Self::Credentials,
-            Class::Invalid => Self::InvalidSpec,
             Class::LimitExceeded => Self::LimitExceeded,
             Class::Deposed => Self::Deposed,
-        }
+        })
     }
 
     /// Its class.
@@ -168,10 +120,33 @@ impl Fault {
     }
 }
 
-/// CloudFront has no code for this; its message is "Could not verify Domain Name ownership".
-fn is_about_ownership(message: &str) -> bool {
-    let text = message.to_lowercase();
-    text.contains("verify") && text.contains("ownership")
+/// The codes that many services share.
+fn shared(code: &str) -> Option<Fault> {
+    Some(match code {
+        "AccessDenied" | "AccessDeniedException" => Fault::Denied,
+        "ExpiredToken"
+        | "ExpiredTokenException"
+        | "InvalidAccessKeyId"
+        | "InvalidClientTokenId"
+        | "InvalidSignatureException"
+        | "InvalidToken"
+        | "MissingAuthenticationToken"
+        | "MissingAuthenticationTokenException"
+        | "RequestExpired"
+        | "RequestTimeTooSkewed"
+        | "SignatureDoesNotMatch"
+        | "TokenRefreshRequired"
+        | "UnrecognizedClientException" => Fault::Credentials,
+        "Throttling"
+        | "ThrottlingException"
+        | "TooManyRequests"
+        | "TooManyRequestsException"
+        | "RequestLimitExceeded"
+        | "ProvisionedThroughputExceededException"
+        | "SlowDown" => Fault::Throttled,
+        "RequestTimeout" | "RequestTimeoutException" => Fault::Passing,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -179,54 +154,61 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
-    use crate::Service::{CloudFront, DynamoDb, Route53};
+
+    const CLOUDFRONT: Service = Service::CloudFront;
+    const DYNAMODB: Service = Service::DynamoDb;
+    const ROUTE53: Service = Service::Route53;
+    const STS: Service = Service::Sts;
 
     #[rstest]
-    #[case(CloudFront, 409, "CNAMEAlreadyExists", Fault::DomainTaken)]
-    #[case(CloudFront, 409, "EntityAlreadyExists", Fault::NameTaken)]
-    #[case(CloudFront, 403, "AccessDenied", Fault::Denied)]
-    #[case(DynamoDb, 400, "AccessDeniedException", Fault::Denied)]
-    #[case(CloudFront, 403, "ExpiredToken", Fault::Credentials)]
-    #[case(DynamoDb, 400, "UnrecognizedClientException", Fault::Credentials)]
-    #[case(CloudFront, 400, "InvalidArgument", Fault::InvalidSpec)]
-    #[case(CloudFront, 409, "InvalidAssociation", Fault::InvalidSpec)]
-    #[case(CloudFront, 400, "InvalidTagging", Fault::InvalidSpec)]
-    #[case(CloudFront, 400, "IllegalUpdate", Fault::InvalidSpec)]
-    #[case(CloudFront, 413, "BatchTooLarge", Fault::InvalidSpec)]
-    #[case(CloudFront, 404, "NoSuchDistribution", Fault::DistributionMissing)]
-    #[case(CloudFront, 404, "EntityNotFound", Fault::EntityMissing)]
-    #[case(CloudFront, 404, "NoSuchResource", Fault::OtherMissing)]
-    #[case(CloudFront, 400, "EntityLimitExceeded", Fault::LimitExceeded)]
+    #[case(CLOUDFRONT, 409, "CNAMEAlreadyExists", Fault::DomainTaken)]
+    #[case(CLOUDFRONT, 409, "EntityAlreadyExists", Fault::NameTaken)]
+    #[case(CLOUDFRONT, 403, "AccessDenied", Fault::Denied)]
+    #[case(DYNAMODB, 400, "AccessDeniedException", Fault::Denied)]
+    #[case(CLOUDFRONT, 403, "ExpiredToken", Fault::Credentials)]
+    #[case(DYNAMODB, 400, "UnrecognizedClientException", Fault::Credentials)]
+    #[case(CLOUDFRONT, 400, "InvalidArgument", Fault::InvalidSpec)]
+    #[case(CLOUDFRONT, 409, "InvalidAssociation", Fault::InvalidSpec)]
+    #[case(CLOUDFRONT, 400, "InvalidTagging", Fault::InvalidSpec)]
+    #[case(CLOUDFRONT, 400, "IllegalUpdate", Fault::InvalidSpec)]
+    #[case(CLOUDFRONT, 413, "BatchTooLarge", Fault::InvalidSpec)]
+    #[case(CLOUDFRONT, 404, "NoSuchDistribution", Fault::DistributionMissing)]
+    #[case(CLOUDFRONT, 404, "EntityNotFound", Fault::EntityMissing)]
+    #[case(CLOUDFRONT, 404, "NoSuchResource", Fault::OtherMissing)]
+    #[case(CLOUDFRONT, 400, "EntityLimitExceeded", Fault::LimitExceeded)]
     #[case(
-        CloudFront,
+        CLOUDFRONT,
         400,
         "TooManyInvalidationsInProgress",
         Fault::LimitExceeded
     )]
-    #[case(CloudFront, 412, "PreconditionFailed", Fault::Stale)]
-    #[case(CloudFront, 400, "InvalidIfMatchVersion", Fault::Stale)]
-    #[case(CloudFront, 409, "ResourceNotDisabled", Fault::NotDisabled)]
-    #[case(CloudFront, 409, "ResourceInUse", Fault::InUse)]
-    #[case(CloudFront, 409, "CannotDeleteEntityWhileInUse", Fault::InUse)]
-    #[case(CloudFront, 400, "Throttling", Fault::Throttled)]
-    #[case(DynamoDb, 400, "ThrottlingException", Fault::Throttled)]
-    #[case(CloudFront, 400, "TooManyRequests", Fault::Throttled)]
-    #[case(CloudFront, 400, "TooManyRequestsException", Fault::Throttled)]
-    #[case(CloudFront, 503, "RequestLimitExceeded", Fault::Throttled)]
-    #[case(CloudFront, 503, "SlowDown", Fault::Throttled)]
-    #[case(CloudFront, 429, "", Fault::Throttled)]
-    #[case(CloudFront, 400, "SomethingNew", Fault::Refused)]
-    #[case(CloudFront, 404, "", Fault::Refused)]
-    #[case(CloudFront, 500, "InternalError", Fault::Passing)]
-    #[case(CloudFront, 503, "", Fault::Passing)]
-    #[case(CloudFront, 301, "", Fault::Passing)]
-    #[case(Route53, 404, "NoSuchHostedZone", Fault::ZoneMissing)]
-    #[case(Route53, 404, "HostedZoneNotFound", Fault::ZoneMissing)]
-    #[case(Route53, 404, "NoSuchChange", Fault::ChangeMissing)]
-    #[case(Route53, 400, "InvalidInput", Fault::InvalidRecords)]
-    #[case(Route53, 400, "InvalidChangeBatch", Fault::InvalidRecords)]
-    #[case(CloudFront, 400, "InvalidInput", Fault::Refused)]
-    #[case(Route53, 400, "PriorRequestNotComplete", Fault::ZoneBusy)]
+    #[case(CLOUDFRONT, 412, "PreconditionFailed", Fault::Stale)]
+    #[case(CLOUDFRONT, 400, "InvalidIfMatchVersion", Fault::Stale)]
+    #[case(CLOUDFRONT, 409, "ResourceNotDisabled", Fault::NotDisabled)]
+    #[case(CLOUDFRONT, 409, "ResourceInUse", Fault::InUse)]
+    #[case(CLOUDFRONT, 409, "CannotDeleteEntityWhileInUse", Fault::InUse)]
+    #[case(CLOUDFRONT, 400, "Throttling", Fault::Throttled)]
+    #[case(DYNAMODB, 400, "ThrottlingException", Fault::Throttled)]
+    #[case(CLOUDFRONT, 400, "TooManyRequests", Fault::Throttled)]
+    #[case(CLOUDFRONT, 400, "TooManyRequestsException", Fault::Throttled)]
+    #[case(CLOUDFRONT, 503, "RequestLimitExceeded", Fault::Throttled)]
+    #[case(CLOUDFRONT, 503, "SlowDown", Fault::Throttled)]
+    #[case(CLOUDFRONT, 429, "", Fault::Throttled)]
+    #[case(CLOUDFRONT, 400, "SomethingNew", Fault::Refused)]
+    #[case(CLOUDFRONT, 404, "", Fault::Refused)]
+    #[case(CLOUDFRONT, 500, "InternalError", Fault::Passing)]
+    #[case(CLOUDFRONT, 503, "", Fault::Passing)]
+    #[case(CLOUDFRONT, 301, "", Fault::Passing)]
+    #[case(STS, 400, "InvalidIdentityToken", Fault::Credentials)]
+    #[case(ROUTE53, 404, "NoSuchDistribution", Fault::Refused)]
+    #[case(CLOUDFRONT, 404, "NoSuchHostedZone", Fault::Refused)]
+    #[case(ROUTE53, 404, "NoSuchHostedZone", Fault::ZoneMissing)]
+    #[case(ROUTE53, 404, "HostedZoneNotFound", Fault::ZoneMissing)]
+    #[case(ROUTE53, 404, "NoSuchChange", Fault::ChangeMissing)]
+    #[case(ROUTE53, 400, "InvalidInput", Fault::InvalidRecords)]
+    #[case(ROUTE53, 400, "InvalidChangeBatch", Fault::InvalidRecords)]
+    #[case(CLOUDFRONT, 400, "InvalidInput", Fault::Refused)]
+    #[case(ROUTE53, 400, "PriorRequestNotComplete", Fault::ZoneBusy)]
     fn a_code_is(
         #[case] service: Service,
         #[case] status: u16,
@@ -242,8 +224,8 @@ mod tests {
     #[case("Could not verify the certificate", Fault::InvalidSpec)]
     #[case("The ownership is unclear", Fault::InvalidSpec)]
     fn an_invalid_argument_is_classified_by_its_text(#[case] text: &str, #[case] fault: Fault) {
-        assert_eq!(Fault::of(CloudFront, 400, "InvalidArgument", text), fault);
-        let elsewhere = Fault::of(CloudFront, 400, "InvalidAssociation", text);
+        assert_eq!(Fault::of(CLOUDFRONT, 400, "InvalidArgument", text), fault);
+        let elsewhere = Fault::of(CLOUDFRONT, 400, "InvalidAssociation", text);
         assert_eq!(elsewhere, Fault::InvalidSpec);
     }
 }

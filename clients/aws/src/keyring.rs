@@ -19,6 +19,7 @@ use kernel::SharedClock;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
 
+use crate::account::{Principal, View};
 use crate::call::{Call, causes, chain};
 use crate::{Account, Caller, Error, Keys, Operation, Priority, Role, Secret};
 
@@ -39,7 +40,8 @@ pub(crate) type Fetching<'a> = Pin<Box<dyn Future<Output = Result<Fetched, Error
 
 /// Where credentials come from.
 pub(crate) trait KeySource: Send + Sync {
-    fn fetch(&self) -> Fetching<'_>;
+    /// Fetches keys; calls to AWS are those of `view`.
+    fn fetch<'a>(&'a self, view: &'a Arc<View>) -> Fetching<'a>;
 }
 
 /// The keys in use, and the lock for fetching new ones.
@@ -109,8 +111,8 @@ impl Keyring {
         self.attempts.load(Ordering::Acquire)
     }
 
-    /// Valid keys, fetched if necessary. Concurrent callers share one fetch and its error.
-    pub(crate) async fn fresh(&self) -> Result<Keys, Error> {
+    /// Valid keys, fetched for `view` if necessary. Concurrent callers share one fetch and its error.
+    pub(crate) async fn fresh(&self, view: &Arc<View>) -> Result<Keys, Error> {
         let since = self.attempts();
         if let Some(keys) = self.keys(CurrentKeys::is_fresh) {
             return Ok(keys);
@@ -122,22 +124,52 @@ impl Keyring {
         if self.attempts() > since
             && let Some(error) = &*failed
         {
-            return Err(error.clone());
+            return self.old_keys(error.clone());
         }
-        let outcome = self.source.fetch().await;
+        match self.fetch(view, &mut failed).await {
+            Ok(keys) => Ok(keys),
+            Err(error) => self.old_keys(error),
+        }
+    }
+
+    /// Keys that are fetched for this call, whatever keys there are; calls to AWS use them from now
+    /// on. Concurrent callers share one fetch and its error. Old keys never replace an error.
+    pub(crate) async fn anew(&self, view: &Arc<View>) -> Result<Keys, Error> {
+        let since = self.attempts();
+        let mut failed = self.failed.lock().await;
+        if self.attempts() > since {
+            if let Some(error) = &*failed {
+                return Err(error.clone());
+            }
+            if let Some(keys) = self.keys(CurrentKeys::is_fresh) {
+                return Ok(keys);
+            }
+        }
+        self.fetch(view, &mut failed).await
+    }
+
+    /// Only for the owner of the lock.
+    async fn fetch(&self, view: &Arc<View>, failed: &mut Option<Error>) -> Result<Keys, Error> {
+        let outcome = self.source.fetch(view).await;
         self.attempts.fetch_add(1, Ordering::Release);
-        let error = match outcome {
+        match outcome {
             Ok(fetched) => {
                 let current = CurrentKeys::new(fetched, self.clock.now());
                 let keys = current.keys.clone();
                 *self.current.write() = Some(current);
                 *failed = None;
-                return Ok(keys);
+                Ok(keys)
             }
-            Err(error) => error,
-        };
+            Err(error) => {
+                *failed = Some(error.clone());
+                Err(error)
+            }
+        }
+    }
+
+    /// The old keys, for some more time, if they are still valid when a renewal failed.
+    fn old_keys(&self, error: Error) -> Result<Keys, Error> {
         let Some(keys) = self.keys(CurrentKeys::is_good) else {
-            *failed = Some(error.clone());
             return Err(error);
         };
         tracing::warn!(%error, "cannot renew AWS credentials; still using the old ones");
@@ -219,7 +251,7 @@ pub(crate) struct Chain {
 }
 
 impl KeySource for Chain {
-    fn fetch(&self) -> Fetching<'_> {
+    fn fetch<'a>(&'a self, _: &'a Arc<View>) -> Fetching<'a> {
         Box::pin(async move {
             let provided = tokio::time::timeout(self.timeout, self.provider.provide_credentials());
             match provided.await {
@@ -277,16 +309,17 @@ fn chain_error(error: &CredentialsError) -> Error {
 
 /// A role's credentials, from STS with our own.
 pub(crate) struct Assumed {
-    pub(crate) own: Account,
+    pub(crate) own: Arc<Principal>,
     pub(crate) role: Arc<Role>,
 }
 
 impl KeySource for Assumed {
-    fn fetch(&self) -> Fetching<'_> {
+    fn fetch<'a>(&'a self, view: &'a Arc<View>) -> Fetching<'a> {
         // All callers of the role wait for this, whatever their own priority.
         let caller = Caller::new(Priority::Delete, "");
+        let own = Account::new(Arc::clone(&self.own), Arc::clone(view));
         Box::pin(async move {
-            let session = self.own.sts(&caller).assume_role(&self.role).await?;
+            let session = own.sts(&caller).assume_role(&self.role).await?;
             Ok(Fetched {
                 keys: session.keys,
                 expires: Some(session.expires),

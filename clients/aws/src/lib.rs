@@ -2,21 +2,21 @@
 //! knows the SDK; its interface uses types of its own.
 //!
 //! ```text
-//! Aws ──▶ Account (own, or a role) ──▶ limiter (bucket, order) ──▶ keys ──▶ guards ──▶ SDK
+//! Aws ──▶ Account (own, or a role) ──▶ limiter (bucket, order) ──▶ keys ──▶ guards ──▶ SDK or wire
 //!            └─ cloudfront · route53 · acm · sts · dynamodb
 //! ```
 //! # Promises
-//! - All workers share one adaptive token bucket per account and service; Route 53 has one per
+//! - All features share one adaptive token bucket per account, region and service; Route 53 has one per
 //!   action. Deletes go before edits, these before polls and sweeps; none of them starves, and
 //!   namespaces are served round robin.
-//! - The SDK retries nothing. A call ends within its time-out. Without an answer it ends with
+//! - Nothing is retried. A call ends within its time-out. Without an answer it ends with
 //!   [`Error::NoAnswer`]: the call may have had its effect.
 //! - Concurrent callers share one request for credentials. Credentials are renewed five minutes
 //!   before they expire. If AWS does not accept them, they are fetched once more and the call is
 //!   repeated once.
 //! - Nothing is written while one of the [guards](kernel::Guard) is closed.
 //! - Every error has a [class](Error::class) and a [fault](Error::fault) and contains no secret. Only
-//!   this crate interprets AWS's error codes.
+//!   the file of a service interprets its error codes.
 //! - CloudFront, Route 53 and ACM are signed for us-east-1 whatever the region.
 //!   `AWS_ENDPOINT_URL` and `AWS_ENDPOINT_URL_<SERVICE>` set other endpoints.
 //!
@@ -32,6 +32,7 @@ mod connector;
 pub mod dynamodb;
 mod error;
 mod fault;
+mod for_process;
 mod keyring;
 mod limiter;
 mod observer;
@@ -41,6 +42,8 @@ pub mod route53;
 mod settings;
 pub mod sts;
 mod timestamp;
+mod web_identity;
+pub mod wire;
 
 pub use account::Account;
 pub use client::{Aws, Gauge, Parts};

@@ -1,202 +1,157 @@
-//! The operations of AWS that we use: names for IAM and metrics, and the limit of each.
+//! The form of a service's table of operations. Each service's own file has the table.
 
 use std::fmt;
+use std::hash::{Hash, Hasher};
 
-use crate::limiter::{Limit, RateRange};
+use crate::limiter::Limit;
+use crate::wire::Hosts;
+use crate::{Fault, acm, cloudfront, dynamodb, route53, sts};
 
 /// A service of AWS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Service {
-    /// CloudFront.
-    CloudFront,
-    /// Route 53.
-    Route53,
-    /// Certificate Manager.
-    Acm,
-    /// Security Token Service.
-    Sts,
-    /// DynamoDB.
-    DynamoDb,
+#[derive(Clone, Copy)]
+pub struct Service(pub(crate) &'static ServiceRow);
+
+/// What is to know about a service.
+pub(crate) struct ServiceRow {
+    /// As IAM writes it.
+    pub(crate) name: &'static str,
+    /// As AWS's configuration names it: `AWS_ENDPOINT_URL_<id>`.
+    pub(crate) id: &'static str,
+    /// As signatures name it.
+    pub(crate) signing: &'static str,
+    /// Where it answers.
+    pub(crate) hosts: Hosts,
+    /// The region of calls that name no other: us-east-1 for global services, and for ACM, whose
+    /// certificates CloudFront reads there; `None` is the region of the process.
+    pub(crate) region: Option<&'static str>,
+    /// The meaning of its own error codes, by code and message. `None` for codes that several
+    /// services have.
+    pub(crate) fault: fn(&str, &str) -> Option<Fault>,
 }
 
 impl Service {
     /// The service as IAM writes it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Self::CloudFront => "cloudfront",
-            Self::Route53 => "route53",
-            Self::Acm => "acm",
-            Self::Sts => "sts",
-            Self::DynamoDb => "dynamodb",
-        }
+        self.0.name
     }
 }
 
-/// Every call this crate can make, named as in AWS's reference. Prints as IAM writes it:
-/// `cloudfront:CreateDistributionTenant`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[allow(
-    missing_docs,
-    reason = "each is AWS's own name for what it does, and documented there"
-)]
-pub enum Operation {
-    CreateDistributionTenant,
-    GetDistributionTenant,
-    GetDistributionTenantByDomain,
-    UpdateDistributionTenant,
-    DeleteDistributionTenant,
-    ListDistributionTenants,
-    CreateConnectionGroup,
-    GetConnectionGroup,
-    UpdateConnectionGroup,
-    DeleteConnectionGroup,
-    ListConnectionGroups,
-    GetManagedCertificateDetails,
-    GetDistribution,
-    CreateInvalidationForDistributionTenant,
-    GetInvalidationForDistributionTenant,
-    ListDomainConflicts,
-    VerifyDnsConfiguration,
-    TagResource,
-    UntagResource,
-    ListTagsForResource,
-    ChangeResourceRecordSets,
-    ListResourceRecordSets,
-    GetChange,
-    GetHostedZone,
-    ListHostedZones,
-    DescribeCertificate,
-    GetCallerIdentity,
-    AssumeRole,
-    AssumeRoleWithWebIdentity,
-    Scan,
+impl PartialEq for Service {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.name == other.0.name
+    }
+}
+
+impl Eq for Service {}
+
+impl fmt::Debug for Service {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0.name)
+    }
+}
+
+/// A call that this crate can make. The constants are named as in AWS's reference, and each is in
+/// the file of its service. Prints as IAM writes it: `cloudfront:CreateDistributionTenant`.
+#[derive(Clone, Copy)]
+pub struct Operation(pub(crate) &'static OperationRow);
+
+/// A row of a service's table.
+pub(crate) struct OperationRow {
+    pub(crate) service: Service,
+    /// Its name in AWS's reference.
+    pub(crate) name: &'static str,
+    pub(crate) access: Access,
+    /// Its label in metrics.
+    pub(crate) label: &'static str,
+    pub(crate) limit: Limit,
 }
 
 /// Whether a call changes anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Access {
+pub(crate) enum Access {
     Read,
     Write,
 }
 
-impl Operation {
-    /// Its service, whether it changes anything, and its metric label: CloudFront's names are
-    /// plain, those of other services have a prefix.
-    fn row(self) -> (Service, Access, &'static str) {
-        use Access::{Read, Write};
-        use Service::{Acm, CloudFront, DynamoDb, Route53, Sts};
-        match self {
-            Self::CreateDistributionTenant => (CloudFront, Write, "CreateDistributionTenant"),
-            Self::GetDistributionTenant => (CloudFront, Read, "GetDistributionTenant"),
-            Self::GetDistributionTenantByDomain => {
-                (CloudFront, Read, "GetDistributionTenantByDomain")
-            }
-            Self::UpdateDistributionTenant => (CloudFront, Write, "UpdateDistributionTenant"),
-            Self::DeleteDistributionTenant => (CloudFront, Write, "DeleteDistributionTenant"),
-            Self::ListDistributionTenants => (CloudFront, Read, "ListDistributionTenants"),
-            Self::CreateConnectionGroup => (CloudFront, Write, "CreateConnectionGroup"),
-            Self::GetConnectionGroup => (CloudFront, Read, "GetConnectionGroup"),
-            Self::UpdateConnectionGroup => (CloudFront, Write, "UpdateConnectionGroup"),
-            Self::DeleteConnectionGroup => (CloudFront, Write, "DeleteConnectionGroup"),
-            Self::ListConnectionGroups => (CloudFront, Read, "ListConnectionGroups"),
-            Self::GetManagedCertificateDetails => {
-                (CloudFront, Read, "GetManagedCertificateDetails")
-            }
-            Self::GetDistribution => (CloudFront, Read, "GetDistribution"),
-            Self::CreateInvalidationForDistributionTenant => {
-                (CloudFront, Write, "CreateInvalidationForDistributionTenant")
-            }
-            Self::GetInvalidationForDistributionTenant => {
-                (CloudFront, Read, "GetInvalidationForDistributionTenant")
-            }
-            Self::ListDomainConflicts => (CloudFront, Read, "ListDomainConflicts"),
-            Self::VerifyDnsConfiguration => (CloudFront, Read, "VerifyDnsConfiguration"),
-            Self::TagResource => (CloudFront, Write, "TagResource"),
-            Self::UntagResource => (CloudFront, Write, "UntagResource"),
-            Self::ListTagsForResource => (CloudFront, Read, "ListTagsForResource"),
-            Self::ChangeResourceRecordSets => (Route53, Write, "Route53ChangeResourceRecordSets"),
-            Self::ListResourceRecordSets => (Route53, Read, "Route53ListResourceRecordSets"),
-            Self::GetChange => (Route53, Read, "Route53GetChange"),
-            Self::GetHostedZone => (Route53, Read, "Route53GetHostedZone"),
-            Self::ListHostedZones => (Route53, Read, "Route53ListHostedZones"),
-            Self::DescribeCertificate => (Acm, Read, "ACMDescribeCertificate"),
-            Self::GetCallerIdentity => (Sts, Read, "STSGetCallerIdentity"),
-            Self::AssumeRole => (Sts, Read, "STSAssumeRole"),
-            Self::AssumeRoleWithWebIdentity => (Sts, Read, "STSAssumeRoleWithWebIdentity"),
-            Self::Scan => (DynamoDb, Read, "DynamoDBScan"),
+/// Declares the operations of a service: their constants, and `OPERATIONS`, the list of all. The
+/// metric labels of CloudFront's operations are plain, those of other services have a prefix.
+macro_rules! operations {
+    ($service:ident $prefix:literal: $($access:ident $name:ident $limit:expr;)*) => {
+        #[allow(
+            non_upper_case_globals,
+            missing_docs,
+            reason = "each is AWS's own name for what it does, and documented there"
+        )]
+        impl $crate::Operation {
+            $(
+                pub const $name: Self = Self(&$crate::operation::OperationRow {
+                    service: $crate::Service::$service,
+                    name: stringify!($name),
+                    access: $crate::operation::Access::$access,
+                    label: concat!($prefix, stringify!($name)),
+                    limit: $limit,
+                });
+            )*
         }
+
+        /// All operations of the service.
+        pub(crate) const OPERATIONS: &[$crate::Operation] = &[$($crate::Operation::$name),*];
+    };
+}
+pub(crate) use operations;
+
+impl Operation {
+    /// All operations of all services.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let services = [
+            cloudfront::OPERATIONS,
+            route53::OPERATIONS,
+            acm::OPERATIONS,
+            sts::OPERATIONS,
+            dynamodb::OPERATIONS,
+        ];
+        services.into_iter().flatten().copied()
     }
 
     /// The service it belongs to.
     pub fn service(self) -> Service {
-        self.row().0
+        self.0.service
     }
 
     /// Whether it changes anything in AWS.
     pub fn writes(self) -> bool {
-        self.row().1 == Access::Write
+        self.0.access == Access::Write
     }
 
     /// Its label in metrics.
     pub fn label(self) -> &'static str {
-        self.row().2
+        self.0.label
     }
 
     /// Its name in AWS's reference.
     pub fn name(self) -> &'static str {
-        let prefix = match self.service() {
-            Service::CloudFront => "",
-            Service::Route53 => "Route53",
-            Service::Acm => "ACM",
-            Service::Sts => "STS",
-            Service::DynamoDb => "DynamoDB",
-        };
-        let label = self.label();
-        label.strip_prefix(prefix).unwrap_or(label)
+        self.0.name
     }
 
     /// The limit that applies to it.
     pub(crate) fn limit(self) -> Limit {
-        let (label, rates) = match self {
-            Self::CreateInvalidationForDistributionTenant => {
-                ("cloudfront/invalidations", RateRange::new(0.5, 0.05, 0.5))
-            }
-            Self::ChangeResourceRecordSets => ("route53/ChangeResourceRecordSets", ROUTE53),
-            Self::ListResourceRecordSets => ("route53/ListResourceRecordSets", ROUTE53),
-            Self::GetChange => ("route53/GetChange", ROUTE53),
-            Self::GetHostedZone => ("route53/GetHostedZone", ROUTE53),
-            Self::ListHostedZones => ("route53/ListHostedZones", ROUTE53),
-            Self::DescribeCertificate => ("acm", RateRange::new(5.0, 0.2, 10.0)),
-            Self::GetCallerIdentity | Self::AssumeRole | Self::AssumeRoleWithWebIdentity => {
-                ("sts", RateRange::new(10.0, 0.2, 50.0))
-            }
-            Self::Scan => ("dynamodb", RateRange::new(10.0, 0.2, 50.0)),
-            Self::CreateDistributionTenant
-            | Self::GetDistributionTenant
-            | Self::GetDistributionTenantByDomain
-            | Self::UpdateDistributionTenant
-            | Self::DeleteDistributionTenant
-            | Self::ListDistributionTenants
-            | Self::CreateConnectionGroup
-            | Self::GetConnectionGroup
-            | Self::UpdateConnectionGroup
-            | Self::DeleteConnectionGroup
-            | Self::ListConnectionGroups
-            | Self::GetManagedCertificateDetails
-            | Self::GetDistribution
-            | Self::GetInvalidationForDistributionTenant
-            | Self::ListDomainConflicts
-            | Self::VerifyDnsConfiguration
-            | Self::TagResource
-            | Self::UntagResource
-            | Self::ListTagsForResource => ("cloudfront", RateRange::new(5.0, 0.2, 20.0)),
-        };
-        Limit { label, rates }
+        self.0.limit
     }
 }
 
-/// Route 53 limits each action separately.
-const ROUTE53: RateRange = RateRange::new(8.0, 0.2, 10.0);
+impl PartialEq for Operation {
+    fn eq(&self, other: &Self) -> bool {
+        (self.service(), self.name()) == (other.service(), other.name())
+    }
+}
+
+impl Eq for Operation {}
+
+impl Hash for Operation {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.service().as_str(), self.name()).hash(state);
+    }
+}
 
 impl fmt::Display for Operation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -204,8 +159,16 @@ impl fmt::Display for Operation {
     }
 }
 
+impl fmt::Debug for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+
     use rstest::rstest;
 
     use super::*;
@@ -235,6 +198,14 @@ mod tests {
     ) {
         assert_eq!(operation.to_string(), name);
         assert_eq!(operation.label(), label);
+    }
+
+    #[test]
+    fn no_two_operations_share_a_name_or_a_label() {
+        let names: HashSet<String> = Operation::all().map(|one| one.to_string()).collect();
+        let labels: HashSet<&str> = Operation::all().map(Operation::label).collect();
+        let all = Operation::all().count();
+        assert_eq!((names.len(), labels.len()), (all, all));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub struct Settings {
     /// Endpoint of every service; without it `AWS_ENDPOINT_URL_<SERVICE>`, `AWS_ENDPOINT_URL`, the
     /// profile, else AWS itself.
     pub endpoint: Option<String>,
-    /// Session name of assumed roles.
+    /// Session name of assumed roles, and of a web identity without `AWS_ROLE_SESSION_NAME`.
     pub session_name: String,
     /// How long one call may take; [`CALL_TIMEOUT`] outside tests.
     pub timeout: Duration,

@@ -28,6 +28,10 @@ pub mod reasons {
     pub const ASKED_TO_WAIT: &str = "AskedToWait";
     /// A ConfigMap of that name belongs to somebody else.
     pub const NAME_TAKEN: &str = "NameTaken";
+    /// The kubeconfig may not be used; the message names the field.
+    pub const KUBECONFIG_REFUSED: &str = "KubeconfigRefused";
+    /// The kubeconfig leads to another cluster than before.
+    pub const IDENTITY_CHANGED: &str = "IdentityChanged";
 }
 
 /// A text that is to stand in a ConfigMap of the same name, and a value that is to stand outside.
@@ -149,4 +153,52 @@ pub struct LookoutSpec {
     pub kind: String,
     /// Its plural.
     pub plural: String,
+}
+
+/// The annotation of a copy in another cluster: the object that it is a copy of.
+pub const MIRROR_OF: &str = "probe.pontoon.io/mirror-of";
+/// A person accepts the cluster of this identity as the right one. It counts once: to accept the same
+/// cluster again, remove the annotation and set it again.
+pub const ACCEPT_CLUSTER: &str = "probe.pontoon.io/accept-cluster";
+/// Marks the copies of Mirrors in other clusters.
+pub const MIRROR_LABEL: &str = "probe.pontoon.io/mirror";
+
+/// A text that is to stand in a ConfigMap of the same name in another cluster.
+#[derive(CustomResource, Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "probe.pontoon.io",
+    version = "v1alpha1",
+    kind = "Mirror",
+    plural = "mirrors",
+    namespaced,
+    status = "MirrorStatus",
+    printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
+    printcolumn = r#"{"name":"Reason","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].reason"}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
+)]
+#[serde(rename_all = "camelCase")]
+pub struct MirrorSpec {
+    /// The Secret of the same namespace with the kubeconfig of the other cluster.
+    pub kubeconfig: SecretKey,
+    /// The namespace of the copy.
+    pub namespace: String,
+    /// The text.
+    #[schemars(length(max = 4096))]
+    pub text: String,
+}
+
+/// What is known of a Mirror.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MirrorStatus {
+    /// Standard conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["type"]))]
+    pub conditions: Vec<Condition>,
+    /// The identity of the other cluster, recorded before anything is written there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cluster: Option<String>,
+    /// The value of the annotation `accept-cluster` that was used. It does not count again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted_cluster: Option<String>,
 }

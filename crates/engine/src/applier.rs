@@ -1,25 +1,38 @@
 //! Server-side apply that compares first: an object that is as desired costs no request.
+//!
+//! ```text
+//! live and our entry in managedFields ─▶ as desired? ─▶ nothing
+//!                                            └─▶ apply ─▶ remember what the server made of it
+//! ```
+//! An object is as desired if it has all desired values, and our entry in managedFields owns exactly the
+//! desired fields. A server may write values differently (`1000m` as `1`) or add fields to lists that are
+//! merged as a whole. Such an object is as desired while these values stay as the server answered.
 
-use std::collections::{BTreeSet, HashMap};
-use std::hash::{DefaultHasher, Hash, Hasher};
+mod compare;
+mod fields;
+mod lru;
+mod memory;
+mod requests;
+mod shape;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use http::{Request, header};
-use kernel::{APPLIED, Class, ObjectKey};
+use kernel::{Class, Diff, ObjectKey};
 use kube::Client;
-use parking_lot::Mutex;
-use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
+use serde_json::Value;
 
 use crate::patch::{self, Form};
 use crate::stored::{Projection, Stored};
 use crate::{ApiError, Classified, Kind};
-
-/// The number of [`Accepted`] objects that are remembered; about 5 MB.
-const ACCEPTED_CAPACITY: usize = 100_000;
-
-/// No object has this version: a write bound to it succeeds only if there is no object.
-const NO_VERSION: &str = "1";
+pub(crate) use compare::seems_to_need_apply;
+use compare::{Verdict, diff, entry, has_lists, is_outdated, values_hash, verdict};
+pub(crate) use memory::ApplyMemory;
+use memory::ServerAnswer;
+use requests::{Binding, binding, body, bound, key_of, parse, refused};
+pub use requests::{Deletion, Propagation};
+use shape::{Document, Shape};
 
 /// What an apply did.
 #[derive(Debug, Clone, PartialEq)]
@@ -30,76 +43,50 @@ pub enum Applied {
     Written(Value),
 }
 
-/// What happens to the objects that a deleted object owns.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Propagation {
-    /// They are deleted after it.
-    #[default]
-    Background,
-    /// They are deleted before it.
-    Foreground,
-    /// They stay.
-    Orphan,
-}
-
-/// Which object is deleted, and how.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Deletion<'a> {
-    /// The object's UID: another object of the same name is not deleted.
+/// Which object an apply is bound to, and whether it takes over fields.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Onto<'a> {
+    /// The object's UID; not empty. The apply makes no object, and writes no other object of the same name.
     pub uid: &'a str,
-    /// If given, only this version is deleted.
-    pub version: Option<u64>,
-    /// What happens to the objects it owns.
-    pub propagation: Propagation,
-    /// The grace period in seconds, if the default of the kind does not fit.
-    pub grace_seconds: Option<u32>,
-}
-
-impl Deletion<'_> {
-    fn options(&self, dry_run: bool) -> Value {
-        let propagation = match self.propagation {
-            Propagation::Background => "Background",
-            Propagation::Foreground => "Foreground",
-            Propagation::Orphan => "Orphan",
-        };
-        let mut options = json!({
-            "preconditions": {"uid": self.uid},
-            "propagationPolicy": propagation,
-        });
-        if let Some(version) = self.version {
-            options["preconditions"]["resourceVersion"] = json!(version.to_string());
-        }
-        if let Some(seconds) = self.grace_seconds {
-            options["gracePeriodSeconds"] = json!(seconds);
-        }
-        if dry_run {
-            options["dryRun"] = json!(["All"]);
-        }
-        options
-    }
+    /// If given, only this resourceVersion is written.
+    pub version: Option<&'a str>,
+    /// Whether it takes over fields of other managers. Without it, they are a conflict.
+    pub force: bool,
 }
 
 /// Applies objects to this cluster, under one field manager.
 ///
+/// `live` is the object in the cache or as read. Compare with the cache of a watch whose projection is
+/// [`Projection::ManagedBy`] this manager. Other caches lack our entry in managedFields. Then the applier
+/// reads the object once in each process, before it counts as desired.
+///
 /// # When not to use it
-/// For the object of a pass: [`crate::Pass`] writes its status and finalizers.
+/// For the object of a pass: [`crate::Pass`] writes it.
 #[derive(Clone)]
 pub struct Applier {
     client: Client,
     manager: String,
     dry_run: bool,
-    /// By the hash of the UID: a version that is as desired although its fields differ.
-    accepted: Arc<Mutex<HashMap<u64, Accepted>>>,
+    memory: ApplyMemory,
 }
 
 impl Applier {
     /// An applier with the field manager `manager`.
     pub fn new(client: Client, manager: impl Into<String>) -> Self {
+        Self::with_memory(client, manager, ApplyMemory::default())
+    }
+
+    /// An applier that shares what it remembers with others.
+    pub(crate) fn with_memory(
+        client: Client,
+        manager: impl Into<String>,
+        memory: ApplyMemory,
+    ) -> Self {
         Self {
             client,
             manager: manager.into(),
             dry_run: false,
-            accepted: Arc::default(),
+            memory,
         }
     }
 
@@ -117,15 +104,16 @@ impl Applier {
     /// Fields of other managers stay. Fields that we applied before and no longer desire are removed. The
     /// write succeeds only for the UID of `live` or, without `live`, if there is no object.
     /// # Errors
-    /// `Conflict` names the field manager that owns a field of `desired`. `Stale` if there is another
-    /// object than `live`. `Invalid`, with nothing sent, if `desired` has no usable metadata.
+    /// `Conflict` names the field and the manager that owns it. `Stale` if there is another object than
+    /// `live`. `Invalid`, with nothing sent, if `desired` has no usable metadata.
     pub async fn apply(
         &self,
         kind: &Kind,
         desired: Value,
         live: Option<&Value>,
     ) -> Result<Applied, ApiError> {
-        self.send(kind, desired, live, false).await
+        self.compare_and_send(kind, desired, live, binding(live, false))
+            .await
     }
 
     /// The same, but takes over fields of other managers. Use it only if the user asked for that.
@@ -135,13 +123,95 @@ impl Applier {
         desired: Value,
         live: Option<&Value>,
     ) -> Result<Applied, ApiError> {
-        self.send(kind, desired, live, true).await
+        self.compare_and_send(kind, desired, live, binding(live, true))
+            .await
     }
 
-    /// Whether `live` is as desired, so that an apply would send nothing.
-    pub fn is_applied(&self, kind: &Kind, mut desired: Value, live: &Value) -> bool {
-        let hash = hash(&desired);
-        complete(&mut desired, kind, &hash).is_ok() && self.is_as_desired(live, &desired, &hash)
+    /// Applies `desired` to the object `onto` and to no other. Without `live` it sends the request in any
+    /// case.
+    /// # Errors
+    /// As [`apply`](Self::apply); `Stale` also if the object is gone or has another version. `Invalid`, with
+    /// nothing sent, if the UID is empty.
+    pub async fn apply_onto(
+        &self,
+        kind: &Kind,
+        desired: Value,
+        onto: Onto<'_>,
+        live: Option<&Value>,
+    ) -> Result<Applied, ApiError> {
+        if onto.uid.is_empty() {
+            // Without a UID, the write would be bound to no object.
+            let what = format!("apply {} {}", kind.kind, key_of(&desired));
+            return Err(refused(
+                &what,
+                "the UID of the object is missing".to_owned(),
+            ));
+        }
+        let live = live.filter(|live| live["metadata"]["uid"] == onto.uid);
+        let binding = Binding {
+            uid: Some(onto.uid),
+            version: onto.version,
+            force: onto.force,
+        };
+        self.compare_and_send(kind, desired, live, binding).await
+    }
+
+    /// Creates the object. Returns it as the API server answered.
+    ///
+    /// It is a server-side apply, so it needs the verbs `create` and `patch`. After a POST, a later apply would
+    /// not remove fields that are no longer desired.
+    /// # Errors
+    /// `AlreadyExists` if there is an object of this name, whosever it is. `Invalid`, with nothing sent, if
+    /// `desired` has no usable metadata.
+    pub async fn create(&self, kind: &Kind, desired: Value) -> Result<Value, ApiError> {
+        let what = format!("create {} {}", kind.kind, key_of(&desired));
+        let body = body(desired, kind).map_err(|message| refused(&what, message))?;
+        let document = self.document(kind, &body).await;
+        let shape = document.as_ref().and_then(|document| document.shape(kind));
+        let created = self
+            .send(kind, &what, &body, binding(None, false), shape)
+            .await;
+        created.map_err(already_exists)
+    }
+
+    /// Whether `live` is as desired, so that an apply would send nothing. `live` needs our entry in
+    /// managedFields, or a write by this process.
+    pub fn is_applied(&self, kind: &Kind, desired: Value, live: &Value) -> bool {
+        let Ok(body) = body(desired, kind) else {
+            return false;
+        };
+        let document = if has_lists(&body) {
+            self.memory.read_document(kind)
+        } else {
+            Some(Document::of_metadata())
+        };
+        let shape = document.as_ref().and_then(|document| document.shape(kind));
+        self.verdict(kind, &body, live, shape) == Verdict::AsDesired
+    }
+
+    /// What an apply would change, for plan verbs. It writes nothing.
+    ///
+    /// | we own it | live    | desired | kind                                 |
+    /// |-----------|---------|---------|--------------------------------------|
+    /// | any       | a       | a       | `Same`                               |
+    /// | yes       | a       | b, none | `Edit`                               |
+    /// | yes       | none    | b       | `Drift`                              |
+    /// | no        | none    | b       | `Edit`                               |
+    /// | no        | a       | b       | `Both`: another manager has set it   |
+    pub async fn diff(
+        &self,
+        kind: &Kind,
+        desired: Value,
+        live: Option<&Value>,
+    ) -> Result<Diff, ApiError> {
+        let what = format!("compare {} {}", kind.kind, key_of(&desired));
+        let body = body(desired, kind).map_err(|message| refused(&what, message))?;
+        let document = self.document(kind, &body).await;
+        let shape = document.as_ref().and_then(|document| document.shape(kind));
+        let Some(live) = live else {
+            return Ok(kernel::diff3(None, None, &body, &kernel::Rules::new()));
+        };
+        Ok(diff(&body, live, shape, self.entry(kind, live)))
     }
 
     /// Reads the object, then applies. For kinds whose full objects are not in a cache.
@@ -243,158 +313,161 @@ impl Applier {
         Ok(deleted)
     }
 
-    async fn send(
+    async fn document(&self, kind: &Kind, body: &Value) -> Option<Arc<Document>> {
+        if has_lists(body) {
+            self.memory.document(&self.client, kind).await
+        } else {
+            Some(Document::of_metadata())
+        }
+    }
+
+    async fn compare_and_send(
         &self,
         kind: &Kind,
-        mut desired: Value,
+        desired: Value,
         live: Option<&Value>,
-        force: bool,
+        binding: Binding<'_>,
     ) -> Result<Applied, ApiError> {
-        let key = key_of(&desired);
-        let what = format!("apply {} {key}", kind.kind);
-        let hash = hash(&desired);
-        if let Err(message) = complete(&mut desired, kind, &hash) {
-            return Err(ApiError::Refused { what, message });
-        }
-        if live.is_some_and(|live| self.is_as_desired(live, &desired, &hash)) {
+        let what = format!("apply {} {}", kind.kind, key_of(&desired));
+        let body = body(desired, kind).map_err(|message| refused(&what, message))?;
+        let document = self.document(kind, &body).await;
+        let shape = document.as_ref().and_then(|document| document.shape(kind));
+        if let Some(live) = live
+            && self.is_as_desired(kind, &body, live, shape).await?
+        {
             return Ok(Applied::Unchanged);
         }
-        let dry = if self.dry_run { "&dryRun=All" } else { "" };
-        let path = format!(
-            "{}?fieldManager={}&force={force}{dry}",
-            kind.path(&key),
-            self.manager
-        );
-        let body = bound(desired.clone(), live);
-        let text = patch::patch(&self.client, &path, what.clone(), Form::Apply, &body).await?;
-        let written = parse(what, &text)?;
-        if is_managed_only_by(&written, &self.manager) {
-            crate::echo::record_write(&written);
-        }
-        // A cache may have the object without managedFields, so this comparison ignores list types.
-        if !contains(&written, &desired, &Value::Null) {
-            self.accept(&written, &hash);
-        }
+        let written = self.send(kind, &what, &body, binding, shape).await?;
         Ok(Applied::Written(written))
     }
 
-    fn is_as_desired(&self, live: &Value, desired: &Value, hash: &str) -> bool {
-        // Only the hash shows that we applied fields which are no longer desired.
-        if live["metadata"]["annotations"][APPLIED] != hash {
-            return false;
+    /// Applies `body` without a comparison. Returns the answer of the API server.
+    async fn send(
+        &self,
+        kind: &Kind,
+        what: &str,
+        body: &Value,
+        binding: Binding<'_>,
+        shape: Option<Shape<'_>>,
+    ) -> Result<Value, ApiError> {
+        let dry = if self.dry_run { "&dryRun=All" } else { "" };
+        let path = format!(
+            "{}?fieldManager={}&force={}{dry}",
+            kind.path(&key_of(body)),
+            self.manager,
+            binding.force
+        );
+        let sent = bound(body.clone(), binding);
+        let text = patch::patch(&self.client, &path, what.to_owned(), Form::Apply, &sent).await?;
+        let written = parse(what.to_owned(), &text)?;
+        if self.dry_run {
+            return Ok(written);
         }
-        self.contains(live, desired) || {
-            let Some((uid, accepted)) = Accepted::of(live, hash) else {
-                return false;
-            };
-            self.accepted.lock().get(&uid) == Some(&accepted)
+        self.record_echo(&written);
+        let answer = self.answer(kind, body, &written, shape);
+        self.memory.set_answer(&self.manager, &written, answer);
+        let entry = self.entry(kind, &written);
+        if has_lists(body) && shape.is_none_or(|shape| is_outdated(shape, body, entry)) {
+            self.memory.forget_document(kind);
         }
+        Ok(written)
     }
 
-    /// Whether `live` has every field of `desired`. Our entry in managedFields shows the list types.
-    fn contains(&self, live: &Value, desired: &Value) -> bool {
-        let entries = live["metadata"]["managedFields"].as_array();
-        let ours = entries.into_iter().flatten().find(|entry| {
-            entry["manager"] == *self.manager
-                && entry["operation"] == "Apply"
-                && entry["subresource"].is_null()
-        });
-        contains(
-            live,
-            desired,
-            ours.map_or(&Value::Null, |entry| &entry["fieldsV1"]),
-        )
+    /// Whether an apply to the object `live` would send something.
+    pub(crate) async fn needs_apply(
+        &self,
+        kind: &Kind,
+        desired: Value,
+        live: &Value,
+    ) -> Result<bool, ApiError> {
+        let what = format!("apply {} {}", kind.kind, key_of(&desired));
+        let body = body(desired, kind).map_err(|message| refused(&what, message))?;
+        let document = self.document(kind, &body).await;
+        let shape = document.as_ref().and_then(|document| document.shape(kind));
+        Ok(!self.is_as_desired(kind, &body, live, shape).await?)
     }
 
-    fn accept(&self, written: &Value, hash: &str) {
-        let Some((uid, accepted)) = Accepted::of(written, hash) else {
-            return;
+    /// Reads the object if `live` does not show what we own.
+    async fn is_as_desired(
+        &self,
+        kind: &Kind,
+        body: &Value,
+        live: &Value,
+        shape: Option<Shape<'_>>,
+    ) -> Result<bool, ApiError> {
+        let verdict = self.verdict(kind, body, live, shape);
+        if verdict != Verdict::Unknown {
+            return Ok(verdict == Verdict::AsDesired);
+        }
+        let read = self.read(kind, &key_of(body)).await?;
+        let uid = &live["metadata"]["uid"];
+        let Some(read) = read.filter(|read| read["metadata"]["uid"] == *uid) else {
+            return Ok(false);
         };
-        let mut all = self.accepted.lock();
-        if all.len() >= ACCEPTED_CAPACITY && !all.contains_key(&uid) {
-            // Any entry can go: its object costs one more write at its next apply.
-            let evicted = all.keys().next().copied();
-            evicted.and_then(|evicted| all.remove(&evicted));
+        let is_as_desired = self.verdict(kind, body, &read, shape) == Verdict::AsDesired;
+        if is_as_desired {
+            let answer = self.answer(kind, body, &read, shape);
+            self.memory.set_answer(&self.manager, &read, answer);
         }
-        all.insert(uid, accepted);
+        Ok(is_as_desired)
     }
-}
 
-/// A version of an object that the API server wrote differently from our desired state, as hashes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Accepted {
-    desired: u64,
-    version: u64,
-}
-
-impl Accepted {
-    /// The hash of the object's UID, and the accepted version.
-    fn of(object: &Value, hash: &str) -> Option<(u64, Self)> {
-        let metadata = &object["metadata"];
-        let accepted = Self {
-            desired: number(hash),
-            version: number(metadata["resourceVersion"].as_str()?),
-        };
-        Some((number(metadata["uid"].as_str()?), accepted))
-    }
-}
-
-fn number(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
-}
-
-/// Adds apiVersion, kind and the hash annotation. Fails if `desired` is not an object.
-fn complete(desired: &mut Value, kind: &Kind, hash: &str) -> Result<(), String> {
-    let Some(object) = desired.as_object_mut() else {
-        return Err("the desired object is not a map".to_owned());
-    };
-    object.insert("apiVersion".to_owned(), json!(kind.api_version()));
-    object.insert("kind".to_owned(), json!(kind.kind));
-    let Some(metadata) = object.get_mut("metadata").and_then(Value::as_object_mut) else {
-        return Err("metadata is not a map".to_owned());
-    };
-    let name = metadata.get("name").and_then(Value::as_str);
-    if name.unwrap_or_default().is_empty() {
-        return Err("metadata.name is missing".to_owned());
-    }
-    let annotations = metadata.entry("annotations").or_insert(Value::Null);
-    if annotations.is_null() {
-        *annotations = json!({});
-    }
-    let Some(annotations) = annotations.as_object_mut() else {
-        return Err("metadata.annotations is not a map".to_owned());
-    };
-    annotations.insert(APPLIED.to_owned(), json!(hash));
-    Ok(())
-}
-
-/// `desired`, bound to the object `live`: the API server refuses it for any other object.
-fn bound(mut desired: Value, live: Option<&Value>) -> Value {
-    match live {
-        Some(live) if live["metadata"]["uid"].is_string() => {
-            desired["metadata"]["uid"] = live["metadata"]["uid"].clone();
+    fn record_echo(&self, written: &Value) {
+        if is_managed_only_by(written, &self.manager) {
+            crate::echo::record_write(written);
         }
-        Some(_) => {}
-        None => desired["metadata"]["resourceVersion"] = json!(NO_VERSION),
     }
-    desired
+
+    fn entry<'v>(&self, kind: &Kind, live: &'v Value) -> &'v Value {
+        entry(&self.manager, kind, live)
+    }
+
+    fn verdict(
+        &self,
+        kind: &Kind,
+        body: &Value,
+        live: &Value,
+        shape: Option<Shape<'_>>,
+    ) -> Verdict {
+        let remembered = self.memory.answer(&self.manager, live);
+        let remembered = remembered.filter(|answer| answer.desired == fields::hash(body));
+        verdict(body, live, shape, self.entry(kind, live), remembered)
+    }
+
+    /// `live` as the answer to `body`.
+    fn answer(
+        &self,
+        kind: &Kind,
+        body: &Value,
+        live: &Value,
+        shape: Option<Shape<'_>>,
+    ) -> ServerAnswer {
+        let entry = self.entry(kind, live);
+        ServerAnswer {
+            desired: fields::hash(body),
+            values: values_hash(body, live, shape, entry),
+            plain_values: values_hash(body, live, shape, &Value::Null),
+            entry: fields::hash(entry),
+        }
+    }
 }
 
-fn parse(what: String, text: &str) -> Result<Value, ApiError> {
-    serde_json::from_str(text).map_err(|error| ApiError::Unreadable {
-        what,
-        message: error.to_string(),
-    })
-}
-
-fn key_of(desired: &Value) -> ObjectKey {
-    let metadata = &desired["metadata"];
-    ObjectKey::of(
-        metadata["namespace"].as_str(),
-        metadata["name"].as_str().unwrap_or_default(),
-    )
+/// An apply that may only create is refused as stale, or for fields of others, if there is an object.
+fn already_exists(error: ApiError) -> ApiError {
+    match error {
+        ApiError::Answer {
+            what,
+            code: code @ 409,
+            message,
+            ..
+        } => ApiError::Answer {
+            what,
+            code,
+            reason: "AlreadyExists".to_owned(),
+            message,
+        },
+        other => other,
+    }
 }
 
 /// Whether `manager` alone manages the object, so that the watch event of our write shows nothing new.
@@ -404,219 +477,9 @@ fn is_managed_only_by(object: &Value, manager: &str) -> bool {
     entries.is_some_and(|entries| entries.iter().all(|entry| entry["manager"] == manager))
 }
 
-/// A short hash of the desired object. `serde_json` sorts keys, so equal values have equal hashes.
-fn hash(desired: &Value) -> String {
-    let digest = Sha256::digest(desired.to_string().as_bytes());
-    digest
-        .iter()
-        .take(8)
-        .fold(String::new(), |text, byte| format!("{text}{byte:02x}"))
-}
-
-/// Whether `live` has every field of `desired`. `fields` is what we own, in the form of managedFields.
-/// A list whose entries we own by key or value may have further entries. Any other list must be equal.
-fn contains(live: &Value, desired: &Value, fields: &Value) -> bool {
-    match (live, desired) {
-        (Value::Object(live), Value::Object(desired)) => {
-            desired.iter().all(|(field, want)| match live.get(field) {
-                Some(have) => contains(have, want, &fields[format!("f:{field}")]),
-                None => want.is_null() || want.as_object().is_some_and(serde_json::Map::is_empty),
-            })
-        }
-        (Value::Array(live), Value::Array(desired)) => {
-            let keys = entry_keys(fields);
-            if keys.is_empty() {
-                let mut pairs = live.iter().zip(desired);
-                return live.len() == desired.len()
-                    && pairs.all(|(have, want)| contains(have, want, &Value::Null));
-            }
-            desired.iter().all(|want| {
-                keys.iter().any(|(key, of)| {
-                    key.is_of(want)
-                        && live
-                            .iter()
-                            .any(|have| key.is_of(have) && contains(have, want, of))
-                })
-            })
-        }
-        (Value::Number(live), Value::Number(desired)) => {
-            live == desired || live.as_f64() == desired.as_f64()
-        }
-        (live, desired) => live == desired,
-    }
-}
-
-/// How managedFields names one entry of a list.
-enum EntryKey {
-    /// `k:`: these fields of the entry.
-    Fields(Value),
-    /// `v:`: the entry itself.
-    Value(Value),
-}
-
-impl EntryKey {
-    fn is_of(&self, entry: &Value) -> bool {
-        match self {
-            // The API server sets a default for a key field that the entry omits.
-            Self::Fields(key) => key.as_object().is_some_and(|key| {
-                let has = |(field, value)| entry.get(field).is_none_or(|has| has == value);
-                entry.is_object() && key.iter().all(has)
-            }),
-            Self::Value(value) => entry == value,
-        }
-    }
-}
-
-/// The list entries that `fields` names, and the fields that we own of each.
-fn entry_keys(fields: &Value) -> Vec<(EntryKey, &Value)> {
-    let named = fields.as_object().into_iter().flatten();
-    let keys = named.filter_map(|(name, of)| {
-        let key = match name.split_at_checked(2)? {
-            ("k:", key) => EntryKey::Fields(serde_json::from_str(key).ok()?),
-            ("v:", value) => EntryKey::Value(serde_json::from_str(value).ok()?),
-            _ => return None,
-        };
-        Some((key, of))
-    });
-    keys.collect()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use rstest::rstest;
-
-    #[rstest]
-    #[case::equal(json!({"a": 1}), json!({"a": 1}), true)]
-    #[case::a_field_of_others(json!({"a": 1, "b": 2}), json!({"a": 1}), true)]
-    #[case::a_missing_field(json!({}), json!({"a": 1}), false)]
-    #[case::another_value(json!({"a": {"b": 2}}), json!({"a": {"b": 1}}), false)]
-    #[case::an_empty_map_is_dropped_by_the_server(json!({}), json!({"a": {}}), true)]
-    #[case::a_list_of_unknown_type_is_whole(json!([{"name": "x"}, {"name": "y"}]), json!([{"name": "y"}]), false)]
-    #[case::plain_lists_are_whole(json!([1, 2]), json!([1]), false)]
-    #[case::an_empty_list_is_empty(json!([{"name": "x"}]), json!([]), false)]
-    #[case::numbers_are_values(json!(1.0), json!(1), true)]
-    fn live_contains_desired(#[case] live: Value, #[case] desired: Value, #[case] expected: bool) {
-        assert_eq!(contains(&live, &desired, &Value::Null), expected);
-    }
-
-    #[rstest]
-    #[case::named_entries_merge(json!([{"name": "x", "v": 1}, {"name": "y"}]), json!([{"name": "y"}]), true)]
-    #[case::in_any_order(json!([{"name": "y"}, {"name": "x"}]), json!([{"name": "x"}, {"name": "y"}]), true)]
-    #[case::an_entry_is_missing(json!([{"name": "x"}]), json!([{"name": "y"}]), false)]
-    #[case::an_entry_differs(json!([{"name": "y", "v": 2}]), json!([{"name": "y", "v": 1}]), false)]
-    #[case::an_entry_we_did_not_own(json!([{"name": "z"}]), json!([{"name": "z"}]), false)]
-    fn entries_owned_by_key_are_compared_by_key(
-        #[case] live: Value,
-        #[case] desired: Value,
-        #[case] expected: bool,
-    ) {
-        let fields = json!({
-            r#"k:{"name":"x"}"#: {".": {}, "f:name": {}},
-            r#"k:{"name":"y"}"#: {".": {}, "f:name": {}, "f:v": {}},
-        });
-        assert_eq!(contains(&live, &desired, &fields), expected);
-    }
-
-    #[rstest]
-    #[case::theirs_beside_ours(json!(["theirs", "ours"]), json!(["ours"]), true)]
-    #[case::ours_is_missing(json!(["theirs"]), json!(["ours"]), false)]
-    fn a_set_may_have_values_of_others(
-        #[case] live: Value,
-        #[case] desired: Value,
-        #[case] expected: bool,
-    ) {
-        let fields = json!({r#"v:"ours""#: {}});
-        assert_eq!(contains(&live, &desired, &fields), expected);
-    }
-
-    #[rstest]
-    #[case::an_extra_entry(json!([{"name": "x"}, {"name": "y"}]), false)]
-    #[case::another_order(json!([{"name": "y"}, {"name": "x"}]), false)]
-    #[case::as_desired(json!([{"name": "x"}]), true)]
-    fn an_atomic_list_of_named_entries_is_whole(#[case] live: Value, #[case] expected: bool) {
-        let fields = json!({"f:list": {}});
-        let (live, desired) = (json!({"list": live}), json!({"list": [{"name": "x"}]}));
-        assert_eq!(contains(&live, &desired, &fields), expected);
-    }
-
-    #[rstest]
-    #[case::not_a_map(json!("text"))]
-    #[case::no_metadata(json!({}))]
-    #[case::metadata_is_text(json!({"metadata": "text"}))]
-    #[case::no_name(json!({"metadata": {}}))]
-    #[case::annotations_are_text(json!({"metadata": {"name": "n", "annotations": "text"}}))]
-    fn a_malformed_object_is_refused(#[case] mut desired: Value) {
-        let kind = Kind::of::<k8s_openapi::api::core::v1::ConfigMap>();
-        assert!(complete(&mut desired, &kind, "hash").is_err());
-    }
-
-    #[test]
-    fn a_write_is_bound_to_the_object_it_was_decided_on() {
-        let live = json!({"metadata": {"uid": "u", "resourceVersion": "7"}});
-        let desired = json!({"metadata": {"name": "n"}});
-        let update = bound(desired.clone(), Some(&live));
-        assert_eq!(update, json!({"metadata": {"name": "n", "uid": "u"}}));
-        let create = bound(desired, None);
-        assert_eq!(create["metadata"]["resourceVersion"], NO_VERSION);
-    }
-
-    #[tokio::test]
-    async fn the_number_of_accepted_objects_is_limited() {
-        let client = Client::new(
-            tower::service_fn(|_: Request<kube::client::Body>| async {
-                Ok::<_, std::convert::Infallible>(http::Response::new(kube::client::Body::empty()))
-            }),
-            "a",
-        );
-        let applier = Applier::new(client, "us");
-        let object = |n: usize| json!({"metadata": {"uid": n.to_string(), "resourceVersion": "1"}});
-        for n in 0..=ACCEPTED_CAPACITY {
-            applier.accept(&object(n), "hash");
-        }
-        assert_eq!(applier.accepted.lock().len(), ACCEPTED_CAPACITY);
-    }
-
-    #[test]
-    fn a_deletion_is_bound_to_uid_and_version() {
-        let deletion = Deletion {
-            uid: "u",
-            version: Some(7),
-            propagation: Propagation::Orphan,
-            grace_seconds: Some(0),
-        };
-        assert_eq!(
-            deletion.options(false),
-            json!({"preconditions": {"uid": "u", "resourceVersion": "7"},
-                "propagationPolicy": "Orphan", "gracePeriodSeconds": 0})
-        );
-        let plain = Deletion {
-            uid: "u",
-            ..Deletion::default()
-        };
-        assert_eq!(
-            plain.options(true),
-            json!({"preconditions": {"uid": "u"}, "propagationPolicy": "Background",
-                "dryRun": ["All"]})
-        );
-    }
-
-    #[test]
-    fn an_object_may_have_one_or_several_managers() {
-        let by = |managers: &[&str]| {
-            let entries: Vec<_> = managers.iter().map(|m| json!({"manager": m})).collect();
-            is_managed_only_by(&json!({"metadata": {"managedFields": entries}}), "us")
-        };
-        assert!(by(&["us", "us"]));
-        assert!(!by(&["us", "their-status"]));
-        assert!(!is_managed_only_by(&json!({"metadata": {}}), "us"));
-    }
-
-    #[test]
-    fn the_hash_does_not_depend_on_the_order_of_keys() {
-        let one: Value = serde_json::from_str(r#"{"a":1,"b":{"c":2,"d":3}}"#).unwrap();
-        let two: Value = serde_json::from_str(r#"{"b":{"d":3,"c":2},"a":1}"#).unwrap();
-        assert_eq!(hash(&one), hash(&two));
-        assert_ne!(hash(&one), hash(&json!({"a": 2})));
-    }
-}
+mod model;
+#[cfg(test)]
+mod properties;
+#[cfg(test)]
+mod tests;

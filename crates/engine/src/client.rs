@@ -4,27 +4,23 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::{HeaderValue, Method, Request, Response, header};
-use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
-use hyper::body::Incoming;
-use hyper_util::client::legacy::{self, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
 use kernel::{Guard, GuardedBody, tcp, write_timeout};
-use kube::client::{Body, ConfigExt};
+use kube::client::Body;
+use kube::config::AuthInfo;
 use kube::{Client, Config};
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::Semaphore;
-use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Layer, Service, ServiceBuilder, ServiceExt};
+use tower::{BoxError, Layer, Service, ServiceExt};
 
-use crate::metrics::{ApiCall, Metrics};
+use crate::connection::{ConnectionPool, ResponseBody, WriteGuards};
+use crate::metrics::{ApiCall, Metrics, OTHER_CLUSTER, OWN_CLUSTER};
+use crate::versioned;
 
 /// Time limit of a call. For a watch it covers only the time until the response begins.
 const CALL_TIMEOUT: Duration = Duration::from_secs(15);
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// A throttled call, or a read without a response, is repeated this often. The server sets the pause
 /// after throttling, up to `RETRY_PAUSE`.
 const RETRIES: u32 = 2;
@@ -32,17 +28,14 @@ const RETRY_PAUSE: Duration = Duration::from_secs(2);
 /// Concurrent calls of a reserved client.
 const RESERVED_CALLS: usize = 2;
 
-type HttpService = BoxCloneSyncService<Request<Body>, Response<ResponseBody>, BoxError>;
-type ResponseBody = UnsyncBoxBody<Bytes, BoxError>;
-
 /// Makes clients for features. They share one connection pool and one limit of concurrent calls.
 #[derive(Clone)]
 pub struct Clients {
-    config: Config,
-    user_timeout: Duration,
-    service: HttpService,
+    pool: ConnectionPool,
     in_flight: Arc<Semaphore>,
     metrics: Metrics,
+    /// The metric label.
+    cluster: &'static str,
 }
 
 impl Clients {
@@ -63,35 +56,79 @@ impl Clients {
         max_in_flight: usize,
         metrics: Metrics,
     ) -> Result<Self, kube::Error> {
-        let user_timeout = tcp::user_timeout(guards);
         Ok(Self {
-            service: http_service(&config, user_timeout, usize::MAX)?,
-            config,
-            user_timeout,
+            pool: ConnectionPool::new(config, tcp::user_timeout(guards), usize::MAX)?,
             in_flight: Arc::new(Semaphore::new(max_in_flight)),
             metrics,
+            cluster: OWN_CLUSTER,
         })
+    }
+
+    /// The same clients, whose calls are counted as calls to another cluster.
+    pub(crate) fn of_other_cluster(self) -> Self {
+        Self {
+            cluster: OTHER_CLUSTER,
+            ..self
+        }
+    }
+
+    /// Replaces the login of these clients: a token, or a certificate with its key. Later requests use
+    /// the new one, a certificate on new connections. Requests in flight and watches continue.
+    ///
+    /// A token file needs no new login: it is read again every minute.
+    ///
+    /// # Errors
+    /// If a certificate, key or token cannot be used. Then the old login stays.
+    /// # When not to use it
+    /// For a [`Clients::reserved`] client: it has its own connections and keeps its login.
+    pub fn relogin(&self, login: AuthInfo) -> Result<(), kube::Error> {
+        self.pool.relogin(login)
+    }
+
+    /// Refuses all later calls of these clients. Calls in flight continue.
+    pub(crate) fn close(&self) {
+        self.in_flight.close();
     }
 
     /// The client of one feature. It refuses writes while one of `guards` is closed.
     pub fn client(&self, feature: &str, guards: Vec<Guard>) -> Client {
+        self.with_policy(self.policy(feature, guards))
+    }
+
+    /// A client for work on every replica. Its writes need no Lease, but each must name the version of the
+    /// object that was read. A deletion may name its UID instead, and a create names neither. It refuses all
+    /// others and sends nothing.
+    pub fn versioned(&self, feature: &str, guards: Vec<Guard>) -> Client {
+        self.with_policy(Policy {
+            needs_version: true,
+            ..self.policy(feature, guards)
+        })
+    }
+
+    fn policy(&self, feature: &str, guards: Vec<Guard>) -> Policy {
         let agent = format!("pontoon/{} ({feature})", env!("CARGO_PKG_VERSION"));
-        let layer = GuardLayer(Policy {
+        Policy {
             feature: feature.to_owned(),
             agent: HeaderValue::from_str(&agent).expect("features have plain names"),
             guards,
+            needs_version: false,
             in_flight: self.in_flight.clone(),
             metrics: self.metrics.clone(),
-        });
-        let namespace = self.config.default_namespace.clone();
-        Client::new(layer.layer(self.service.clone()), namespace)
+            cluster: self.cluster,
+        }
+    }
+
+    fn with_policy(&self, policy: Policy) -> Client {
+        let layer = GuardLayer(policy);
+        let namespace = self.pool.default_namespace();
+        Client::new(layer.layer(self.pool.clone()), namespace)
     }
 
     /// A client with its own connections, whose calls never wait for calls of other clients. The Lease
     /// needs it for its renewals. Its connections belong to the tokio runtime of the caller.
     pub fn reserved(&self, purpose: &str, guards: Vec<Guard>) -> Result<Client, kube::Error> {
         let own = Self {
-            service: http_service(&self.config, self.user_timeout, 1)?,
+            pool: self.pool.separate(1)?,
             in_flight: Arc::new(Semaphore::new(RESERVED_CALLS)),
             ..self.clone()
         };
@@ -104,66 +141,27 @@ impl Clients {
     }
 }
 
-/// A pool of connections to the cluster of `config`.
-fn http_service(
-    config: &Config,
-    user_timeout: Duration,
-    max_idle: usize,
-) -> Result<HttpService, kube::Error> {
-    // kube's own stack does not fit: its body cannot be guarded, and its retries occupy a permit for
-    // minutes.
-    let mut http = HttpConnector::new();
-    http.enforce_http(false);
-    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    http.set_keepalive(Some(tcp::KEEPALIVE));
-    http.set_keepalive_interval(Some(tcp::KEEPALIVE_INTERVAL));
-    http.set_keepalive_retries(Some(tcp::KEEPALIVE_RETRIES));
-    #[cfg(target_os = "linux")]
-    http.set_tcp_user_timeout(Some(user_timeout));
-    let https = config.rustls_https_connector_with_connector(http)?;
-    let pool = legacy::Client::builder(TokioExecutor::new())
-        .pool_max_idle_per_host(max_idle)
-        .build(https);
-    // There is no buffer layer as in kube's own client: it costs each call two task switches.
-    let service = ServiceBuilder::new()
-        .layer(config.base_uri_layer())
-        .option_layer(config.auth_layer()?)
-        .layer(config.extra_headers_layer()?)
-        .map_request(with_guarded_body)
-        .map_err(BoxError::from)
-        .service(pool)
-        .map_response(|response: Response<Incoming>| {
-            response.map(|body| body.map_err(BoxError::from).boxed_unsync())
-        });
-    Ok(BoxCloneSyncService::new(service))
-}
-
 #[derive(Clone)]
 struct Policy {
     feature: String,
     agent: HeaderValue,
     guards: Vec<Guard>,
+    /// Whether each write must name the version of its object.
+    needs_version: bool,
     in_flight: Arc<Semaphore>,
     metrics: Metrics,
+    cluster: &'static str,
 }
+
+/// The cluster was closed, so no call was made.
+#[derive(Debug, thiserror::Error)]
+#[error("the connection to this cluster was closed, so nothing was sent")]
+pub(crate) struct Closed;
 
 /// The server did not answer in time.
 #[derive(Debug, thiserror::Error)]
 #[error("no answer within {:.1} s", .0.as_secs_f64())]
 pub(crate) struct NoAnswer(pub(crate) Duration);
-
-/// The guards of a write, as an extension of its request.
-#[derive(Clone)]
-struct WriteGuards(Vec<Guard>);
-
-/// Binds the body to the guards of the request. The body checks them again when its bytes are sent:
-/// a process that was frozen while the write was queued must not send it.
-fn with_guarded_body(mut request: Request<Body>) -> Request<GuardedBody<Body>> {
-    let guards = request.extensions_mut().remove::<WriteGuards>();
-    let guards = guards.map(|WriteGuards(guards)| guards);
-    let guards = guards.unwrap_or_default();
-    request.map(|body| GuardedBody::wrap(body, guards))
-}
 
 struct GuardLayer(Policy);
 
@@ -223,6 +221,9 @@ where
         .headers
         .insert(header::USER_AGENT, policy.agent.clone());
     let body = body.collect().await?.to_bytes();
+    if policy.needs_version {
+        versioned::check_request(&parts, &body)?;
+    }
     let mut attempt = 0;
     loop {
         let request = Request::from_parts(parts.clone(), Body::from(body.clone()));
@@ -255,7 +256,7 @@ where
     S: Service<Request<Body>, Response = Response<ResponseBody>, Error = BoxError> + Send + 'static,
     S::Future: Send,
 {
-    let _permit = policy.in_flight.acquire().await?;
+    let _permit = policy.in_flight.acquire().await.map_err(|_| Closed)?;
     if !is_read(verb) {
         // Checked after the wait for a permit. The body checks again after the waits of the pool.
         policy.guards.iter().try_for_each(Guard::check)?;
@@ -288,6 +289,7 @@ where
         Err(_) => "timeout".to_owned(),
     };
     let call = ApiCall {
+        cluster: policy.cluster,
         feature: policy.feature.clone(),
         verb,
         result,
@@ -348,7 +350,7 @@ fn verb<B>(request: &Request<B>) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::Tasks;
     use kernel::{Clock as _, Deposed, RealClock, SteppingClock, TestClock};
@@ -358,14 +360,14 @@ mod tests {
     use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::sync::Notify;
 
-    fn install_crypto() {
+    pub(crate) fn install_crypto() {
         rustls::crypto::aws_lc_rs::default_provider()
             .install_default()
             .ok();
     }
 
     /// Clients without a server: `answer` makes the responses.
-    fn clients<F>(
+    pub(crate) fn clients<F>(
         max_in_flight: usize,
         answer: impl Fn(Request<Body>) -> F + Clone + Send + Sync + 'static,
     ) -> Clients
@@ -376,17 +378,23 @@ mod tests {
         let nowhere = Config::new("http://127.0.0.1:9".parse().unwrap());
         let clients = Clients::new(nowhere, max_in_flight, Metrics::default()).unwrap();
         Clients {
-            service: BoxCloneSyncService::new(tower::service_fn(answer).map_response(
-                |response: Response<Body>| {
-                    response.map(|body| body.map_err(BoxError::from).boxed_unsync())
-                },
-            )),
+            pool: ConnectionPool::answered_by(answer),
             ..clients
         }
     }
 
     fn get_version() -> Request<Vec<u8>> {
         Request::get("/version").body(Vec::new()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_closed_client_sends_nothing() {
+        let clients = clients(1, |_| std::future::ready(Err("it was sent".into())));
+        let client = clients.unguarded("f");
+        clients.close();
+        let error = client.request_text(get_version()).await.unwrap_err();
+        let message = crate::error::chain(&error);
+        assert!(message.contains("nothing was sent"), "{message}");
     }
 
     #[tokio::test(start_paused = true)]
@@ -414,6 +422,30 @@ mod tests {
         }
         let (first, second) = both.await;
         assert!(first.is_ok() && second.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_versioned_client_sends_no_blind_write() {
+        let arrived = Arc::new(AtomicU32::new(0));
+        let counted = arrived.clone();
+        let clients = clients(1, move |_| {
+            counted.fetch_add(1, Ordering::SeqCst);
+            std::future::ready(Ok(Response::new(Body::empty())))
+        });
+        let client = clients.versioned("f", Vec::new());
+        let patch = |body: &'static str| {
+            let patch = Request::patch("/api/v1/namespaces/a/configmaps/m");
+            let patch = patch.header(header::CONTENT_TYPE, "application/merge-patch+json");
+            client.request_text(patch.body(body.as_bytes().to_vec()).unwrap())
+        };
+        let error = patch("{}").await.unwrap_err();
+        let error = crate::ApiError::classify("patch ConfigMap a/m", error);
+        let refused = matches!(error, crate::ApiError::Refused { .. });
+        assert!(refused, "{error}");
+        assert_eq!(arrived.load(Ordering::SeqCst), 0);
+        let versioned = patch(r#"{"metadata": {"resourceVersion": "7"}}"#).await;
+        assert!(versioned.is_ok(), "{versioned:?}");
+        assert_eq!(arrived.load(Ordering::SeqCst), 1);
     }
 
     #[tokio::test]

@@ -8,13 +8,14 @@ use clap::ArgMatches;
 use k8s_openapi::api::core::v1::Namespace;
 use kernel::{Backoff, ClusterId, Guard, RealClock, SharedClock};
 use kube::api::Api;
-use parking_lot::Mutex;
 use tokio::sync::watch;
 
-use crate::deck::{Controllers, Restarts, ShutdownWork, panic_recorder};
+use crate::deck::{Controllers, Notes, Restarts, ShutdownWork, TaskName, panic_recorder};
 use crate::lease::{self, Claim, LeaseSettings, LeaseThread};
+use crate::other_cluster::OtherClusters;
 use crate::review::Reviewer;
 use crate::server::{self, ListenError, Readiness, Secure};
+use crate::shared::SharedValues;
 use crate::tasks::supervise;
 use crate::tls::{self, Certificate, CertificateError};
 use crate::{
@@ -98,6 +99,7 @@ pub struct Engine {
     shutdown_work: ShutdownWork,
     leading: watch::Sender<bool>,
     status: Arc<EngineReadiness>,
+    shared: SharedValues,
 }
 
 /// The running tasks of features.
@@ -114,11 +116,13 @@ struct EngineReadiness {
     leading: watch::Receiver<bool>,
     controllers: Controllers,
     restarts: Restarts,
-    notes: Mutex<Vec<(String, bool, String)>>,
+    other_clusters: OtherClusters,
+    notes: Notes,
 }
 
 impl Engine {
     /// Sets the parts up. Only probes, metrics and the event sender run afterwards.
+    #[allow(clippy::unused_async)] // async, because it needs a tokio runtime to listen
     pub async fn new(settings: Settings, config: kube::Config) -> Result<Self, StartError> {
         let metrics = Metrics::default();
         let tasks = Tasks::default();
@@ -145,7 +149,8 @@ impl Engine {
             leading: leads,
             controllers: Controllers::default(),
             restarts: Restarts::default(),
-            notes: Mutex::default(),
+            other_clusters: OtherClusters::new(tasks.child()),
+            notes: Notes::default(),
         });
         let engine = Self {
             settings,
@@ -159,9 +164,10 @@ impl Engine {
             shutdown_work: ShutdownWork::default(),
             leading,
             status,
+            shared: SharedValues::default(),
         };
         engine.supervise("events", move || sender.clone().run());
-        engine.serve().await?;
+        engine.serve()?;
         Ok(engine)
     }
 
@@ -234,30 +240,30 @@ impl Engine {
             work.passes.kill().await;
         }
         work.tasks.kill().await;
-        if tokio::time::timeout(LAST_EVENTS, self.events.sent())
-            .await
-            .is_err()
-        {
+        let sent =
+            futures::future::join(self.events.sent(), self.status.other_clusters.events_sent());
+        if tokio::time::timeout(LAST_EVENTS, sent).await.is_err() {
             tracing::warn!("some events could not be sent in time and were dropped");
         }
     }
 
-    async fn serve(&self) -> Result<(), StartError> {
+    fn serve(&self) -> Result<(), StartError> {
+        let clock = &self.settings.clock;
         if let Some(address) = self.settings.probes {
-            server::probes(address, self.status.clone(), &self.tasks).await?;
+            server::probes(address, self.status.clone(), &self.tasks)?;
         }
         if let Some(address) = self.settings.metrics {
             let secure = match &self.settings.metrics_certificate {
                 Some(certificate) => Some(Secure {
-                    acceptor: tls::acceptor(certificate, self.settings.clock.clone())?,
+                    acceptor: tls::acceptor("metrics-cert-path", certificate, clock.clone())?,
                     reviewer: Arc::new(Reviewer::new(
                         self.clients.unguarded("metrics"),
-                        self.settings.clock.clone(),
+                        clock.clone(),
                     )),
                 }),
                 None => None,
             };
-            server::metrics(address, self.metrics.clone(), secure, &self.tasks).await?;
+            server::metrics(address, self.metrics.clone(), secure, &self.tasks)?;
         }
         Ok(())
     }
@@ -298,7 +304,12 @@ impl Engine {
         F: Future<Output = ()> + Send,
     {
         let clock = self.settings.clock.clone();
-        let panicked = panic_recorder("engine", name, &self.status.restarts, &self.metrics);
+        let name = TaskName {
+            feature: "engine".to_owned(),
+            task: name,
+            cluster: None,
+        };
+        let panicked = panic_recorder(name, &self.status.restarts, &self.metrics);
         self.tasks
             .spawn(async move { supervise(&clock, work, panicked).await });
     }
@@ -331,6 +342,7 @@ impl Engine {
         Ok(Deck {
             feature: feature.name().to_owned(),
             client: self.clients.client(feature.name(), guards.clone()),
+            versioned_client: self.clients.versioned(feature.name(), Vec::new()),
             hub: self.hub.clone(),
             clock: self.settings.clock.clone(),
             metrics: self.metrics.clone(),
@@ -339,6 +351,7 @@ impl Engine {
             namespace: self.settings.namespace.clone(),
             cpu: self.cpu.clone(),
             guards,
+            versioned_guards: Vec::new(),
             passes: work.passes.clone(),
             tasks: work.tasks.clone(),
             shutdown_work: self.shutdown_work.clone(),
@@ -346,6 +359,11 @@ impl Engine {
             concurrency: self.settings.concurrency,
             controllers: self.status.controllers.clone(),
             restarts: self.status.restarts.clone(),
+            other_clusters: self.status.other_clusters.clone(),
+            other_cluster: None,
+            own_cluster: None,
+            notes: self.status.notes.clone(),
+            shared: self.shared.clone(),
         })
     }
 
@@ -400,9 +418,7 @@ impl Engine {
 
 impl EngineReadiness {
     fn note(&self, name: &str, is_fine: bool, state: String) {
-        let mut notes = self.notes.lock();
-        notes.retain(|(other, ..)| other != name);
-        notes.push((name.to_owned(), is_fine, state));
+        self.notes.set(name, is_fine, state);
     }
 }
 
@@ -414,24 +430,48 @@ impl Readiness for EngineReadiness {
             true,
             if leads { "leading" } else { "standby" }.to_owned(),
         )];
-        details.extend(self.notes.lock().iter().cloned());
-        for ((feature, task), count) in self.restarts.lock().iter() {
+        details.extend(self.notes.all());
+        for (name, count) in self.restarts.lock().iter() {
             let times = if *count == 1 { "time" } else { "times" };
             let state = format!("restarted {count} {times}");
-            details.push((format!("task {feature}/{task}"), false, state));
+            let TaskName {
+                feature,
+                task,
+                cluster,
+            } = name;
+            let title = match cluster {
+                Some(cluster) => format!("task {feature}/{task} on {cluster}"),
+                None => format!("task {feature}/{task}"),
+            };
+            details.push((title, false, state));
         }
-        let watches = self.hub.health();
-        for (feature, kind) in self.controllers.kinds() {
-            let health = watches
-                .iter()
-                .find(|(key, _)| key.kind == kind)
-                .map(|(_, health)| health.clone());
-            let (is_fine, state) = watch_state(health.as_ref(), &kind);
-            details.push((format!("feature {feature}"), is_fine, state));
+        let own = self.hub.health();
+        let others = self.other_clusters.health();
+        for (feature, kind, cluster) in self.controllers.kinds() {
+            let other = cluster
+                .as_ref()
+                .and_then(|name| others.iter().find(|one| Arc::ptr_eq(&one.name, name)));
+            let watches = other.map_or(&own, |other| &other.watches);
+            let health = watches.iter().find(|(key, _)| key.kind == kind);
+            let (is_fine, state) = watch_state(health.map(|(_, health)| health), &kind);
+            let title = match cluster {
+                Some(name) => format!("feature {feature} on {name}"),
+                None => format!("feature {feature}"),
+            };
+            details.push((title, is_fine, state));
         }
-        for (key, health) in &watches {
+        for (key, health) in &own {
             let (is_fine, state) = watch_state(Some(health), &key.kind);
             details.push((format!("watch {}", key.kind), is_fine, state));
+        }
+        for other in &others {
+            let (is_fine, state) = other.state();
+            details.push((format!("cluster {}", other.title), is_fine, state));
+            for (key, health) in &other.watches {
+                let (is_fine, state) = watch_state(Some(health), &key.kind);
+                let title = format!("watch {} on {}", key.kind, other.title);
+                details.push((title, is_fine, state));
+            }
         }
         details
     }
@@ -463,6 +503,7 @@ fn watch_state(health: Option<&Health>, kind: &Kind) -> (bool, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::OtherClusterOptions;
     use std::sync::atomic::{AtomicU32, Ordering};
     use tokio::sync::oneshot;
 
@@ -538,10 +579,57 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_task_that_was_restarted_is_named_in_readyz() {
         let engine = engine().await;
+        let name = |cluster: Option<&str>| TaskName {
+            feature: "vault".to_owned(),
+            task: "orphans",
+            cluster: cluster.map(Arc::from),
+        };
         let restarts = &engine.status.restarts;
-        restarts.lock().insert(("vault".into(), "orphans"), 2);
+        restarts.lock().insert(name(None), 2);
+        restarts.lock().insert(name(Some("other")), 1);
         let details = engine.status.details();
-        let (name, state) = ("task vault/orphans".into(), "restarted 2 times".into());
-        assert!(details.contains(&(name, false, state)), "{details:?}");
+        let of_own = (
+            "task vault/orphans".into(),
+            false,
+            "restarted 2 times".into(),
+        );
+        let of_other = (
+            "task vault/orphans on other".into(),
+            false,
+            "restarted 1 time".into(),
+        );
+        assert!(details.contains(&of_own), "{details:?}");
+        assert!(details.contains(&of_other), "{details:?}");
+    }
+
+    #[tokio::test]
+    async fn readyz_names_each_cluster_and_its_watches() {
+        let engine = engine().await;
+        let deck = Deck {
+            other_clusters: engine.status.other_clusters.clone(),
+            ..crate::deck::tests::reading_deck(&engine.tasks)
+        };
+        let connect = |name: &str| {
+            let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+            let other = deck.other_cluster(name, nowhere, OtherClusterOptions::default());
+            other.unwrap()
+        };
+        let (unused, away) = (connect("unused"), connect("away"));
+        let _cache = away.hub().cache(WatchKey::crds());
+        let state = |title: &str| {
+            let details = engine.status.details();
+            let found = details.into_iter().find(|(name, ..)| name == title);
+            found.map(|(_, is_fine, state)| (is_fine, state))
+        };
+        let is_away = || state("cluster f/away").unwrap().1.contains("interrupted:");
+        crate::deck::tests::until(is_away).await;
+        let fine = (true, "0 of 0 watches are up to date".to_owned());
+        assert_eq!(state("cluster f/unused"), Some(fine));
+        let kind = WatchKey::crds().kind;
+        let (is_fine, watch) = state(&format!("watch {kind} on f/away")).unwrap();
+        assert!(!is_fine && watch.contains("interrupted"), "{watch}");
+        away.close().await;
+        assert_eq!(state("cluster f/away"), None);
+        unused.close().await;
     }
 }

@@ -3,6 +3,8 @@
 use kernel::{Class, Deposed};
 use kube::core::Status;
 
+use crate::versioned::Unversioned;
+
 /// The cause of a refused apply: another field manager owns a field that we set.
 const FIELD_OWNED: &str = "FieldManagerConflict";
 
@@ -86,6 +88,10 @@ impl ApiError {
                 Ok(source) => Self::Deposed {
                     what,
                     source: *source,
+                },
+                Err(error) if error.is::<Unversioned>() => Self::Refused {
+                    what,
+                    message: error.to_string(),
                 },
                 Err(error) => Self::Unreachable {
                     what,

@@ -68,6 +68,7 @@ impl Note {
 pub struct Events {
     inbox: mpsc::Sender<Message>,
     metrics: Metrics,
+    instance: Arc<str>,
 }
 
 #[derive(Debug)]
@@ -86,18 +87,28 @@ impl Events {
         instance: String,
     ) -> (Self, EventSender) {
         let (inbox, messages) = mpsc::channel(INBOX_SIZE);
+        let instance: Arc<str> = instance.into();
         let sender = Sender {
             client,
             clock,
-            instance,
+            instance: instance.clone(),
             messages,
             series: HashMap::new(),
             budgets: HashMap::new(),
         };
         (
-            Self { inbox, metrics },
+            Self {
+                inbox,
+                metrics,
+                instance,
+            },
             EventSender(Arc::new(Mutex::new(sender))),
         )
+    }
+
+    /// The name of this process in its events.
+    pub(crate) fn instance(&self) -> &str {
+        &self.instance
     }
 
     /// Records an event about `regarding`. It is dropped and counted if too many wait.
@@ -142,7 +153,7 @@ struct Series {
 struct Sender {
     client: Client,
     clock: SharedClock,
-    instance: String,
+    instance: Arc<str>,
     messages: mpsc::Receiver<Message>,
     series: HashMap<SeriesKey, Series>,
     budgets: HashMap<String, (f64, Duration)>,
@@ -255,7 +266,7 @@ impl Sender {
             reason: Some(note.reason.clone()),
             regarding: Some(regarding),
             reporting_controller: Some("pontoon.io/pontoon".to_owned()),
-            reporting_instance: Some(self.instance.clone()),
+            reporting_instance: Some(self.instance.to_string()),
             type_: Some(if note.warning { "Warning" } else { "Normal" }.to_owned()),
             ..Event::default()
         }

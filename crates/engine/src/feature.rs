@@ -1,13 +1,16 @@
 //! The interface between a feature and the engine: name, kinds, permissions, start.
 
+use std::collections::BTreeMap;
+
 use clap::{Arg, ArgMatches};
 use futures::future::LocalBoxFuture;
 use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::Client;
+use serde_json::Value;
 
 use crate::cli::Verbs;
-use crate::{Check, Deck};
+use crate::{Check, Deck, SharedValues};
 
 /// A part of the product that users can enable separately. Features do not depend on one another.
 pub trait Feature: Send + Sync + 'static {
@@ -51,13 +54,15 @@ pub trait Feature: Send + Sync + 'static {
         None
     }
 
-    /// The feature's own checks for `pontoon doctor`. They only read.
+    /// The feature's own checks for `pontoon doctor`. They only read. `shared` has the values that the
+    /// checks of all features share.
     fn examine<'a>(
         &'a self,
         args: &'a ArgMatches,
         client: &'a Client,
+        shared: &'a SharedValues,
     ) -> LocalBoxFuture<'a, Vec<Check>> {
-        let _ = (args, client);
+        let _ = (args, client, shared);
         Box::pin(async { Vec::new() })
     }
 
@@ -104,13 +109,50 @@ impl std::str::FromStr for LegacyLease {
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// Permissions in the whole cluster and in the operator's own namespace.
+/// What a feature may do, and what it defines for the permissions of others.
+///
+/// In the chart, the prefix `pontoon-<feature>-` of names is that of the release.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Rbac {
     /// Rules of a ClusterRole.
     pub cluster: Vec<PolicyRule>,
     /// Rules of a Role in the operator's namespace.
     pub own_namespace: Vec<PolicyRule>,
+    /// Roles in namespaces that the user lists.
+    pub listed_namespaces: Vec<ListedNamespaces>,
+    /// Further ClusterRoles.
+    pub cluster_roles: Vec<AggregatedRole>,
+    /// Further objects, such as a ValidatingAdmissionPolicy and its binding. Each name begins with
+    /// `pontoon-<feature>-`, also where one names another.
+    pub objects: Vec<Value>,
+}
+
+/// A Role in each namespace of a list.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListedNamespaces {
+    /// The value of the chart that lists them, such as `tenants.sourceNamespaces`.
+    pub value: &'static str,
+    /// The Roles are named `pontoon-<feature>-<purpose>`.
+    pub purpose: &'static str,
+    /// Listed namespaces that the feature knows from its flags.
+    pub namespaces: Vec<String>,
+    /// What it may do there.
+    pub rules: Vec<PolicyRule>,
+}
+
+/// A ClusterRole that is aggregated: its rules become part of other ClusterRoles, or come from them.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct AggregatedRole {
+    /// It is named `pontoon-<feature>-<purpose>`.
+    pub purpose: &'static str,
+    /// Its labels, such as `rbac.authorization.k8s.io/aggregate-to-view` with the value `true`.
+    pub labels: BTreeMap<String, String>,
+    /// Its rules. Kubernetes replaces them if the role has `aggregates`.
+    pub rules: Vec<PolicyRule>,
+    /// It has the rules of all ClusterRoles with all labels of one of these sets.
+    pub aggregates: Vec<BTreeMap<String, String>>,
+    /// Whether the operator's account has the role in the whole cluster.
+    pub is_bound: bool,
 }
 
 /// Placeholder for the name of the operator's ServiceAccount in a rule's resource names.
@@ -120,12 +162,41 @@ impl Rbac {
     /// The same for an operator that runs as `account`.
     #[must_use]
     pub fn for_account(mut self, account: &str) -> Self {
-        let rules = self.cluster.iter_mut().chain(&mut self.own_namespace);
+        let listed = &mut self.listed_namespaces;
+        let rules = self
+            .cluster
+            .iter_mut()
+            .chain(&mut self.own_namespace)
+            .chain(listed.iter_mut().flat_map(|list| &mut list.rules));
         let names = rules.flat_map(|rule| rule.resource_names.iter_mut().flatten());
         for name in names.filter(|name| *name == OWN_ACCOUNT) {
             account.clone_into(name);
         }
         self
+    }
+
+    /// The rules that the operator's account has, and their namespaces; none means the whole cluster. The
+    /// rules that an aggregated role gets from others are not known here.
+    pub fn own_rules<'a>(
+        &'a self,
+        own_namespace: &'a str,
+    ) -> impl Iterator<Item = (&'a PolicyRule, Option<&'a str>)> {
+        let bound = self.cluster_roles.iter().filter(|role| role.is_bound);
+        let cluster = self
+            .cluster
+            .iter()
+            .chain(bound.flat_map(|role| &role.rules))
+            .map(|rule| (rule, None));
+        let own = self.own_namespace.iter();
+        let own = own.map(move |rule| (rule, Some(own_namespace)));
+        let listed = self.listed_namespaces.iter().flat_map(|list| {
+            let namespaces = list.namespaces.iter();
+            namespaces.flat_map(|namespace| {
+                let rules = list.rules.iter();
+                rules.map(move |rule| (rule, Some(namespace.as_str())))
+            })
+        });
+        cluster.chain(own).chain(listed)
     }
 }
 
@@ -171,5 +242,6 @@ pub fn engine_rbac() -> Rbac {
             &["leases"],
             &["get", "create", "update"],
         )],
+        ..Rbac::default()
     }
 }

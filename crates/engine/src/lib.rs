@@ -17,6 +17,7 @@ mod applier;
 mod check;
 pub mod cli;
 mod client;
+mod connection;
 mod controller;
 mod cpu;
 mod deck;
@@ -33,29 +34,35 @@ mod kind_core;
 mod lease;
 pub mod leftovers;
 pub mod metrics;
+mod other_cluster;
 mod pass;
 mod patch;
 pub mod paused;
 mod queue;
 mod review;
 mod server;
+mod shared;
 mod slot;
 mod stored;
 mod tasks;
 mod tls;
+mod versioned;
 
-pub use applier::{Applied, Applier, Deletion, Propagation};
+pub use applier::{Applied, Applier, Deletion, Onto, Propagation};
 pub use check::{Check, State};
 pub use client::Clients;
-pub use controller::{ControllerSpec, Reconcile};
+pub use controller::{ControllerSpec, FollowSpec, Following, Reconcile};
 pub use cpu::CpuPool;
-pub use deck::{Deck, Running};
+pub use deck::{Deck, Running, RunningTask};
 pub use engine::{Engine, Settings, StartError};
 pub use error::{ApiError, Classified};
 pub use events::{EventSender, Events, Note};
-pub use feature::{Feature, LegacyLease, OWN_ACCOUNT, Rbac, Usage, engine_rbac, rule};
+pub use feature::{
+    AggregatedRole, Feature, LegacyLease, ListedNamespaces, OWN_ACCOUNT, Rbac, Usage, engine_rbac,
+    rule,
+};
 pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};
-pub use kill::kill_point;
+pub use kill::{kill_point, reach_kill_point};
 pub use kind::{InNamespace, Kind};
 pub use kind_core::{
     AnswerOf, Call, CallContext, Effect, Effects, Ended, FactsOf, KindCore, KindIo, Learned, Mode,
@@ -64,8 +71,11 @@ pub use kind_core::{
 };
 pub use lease::LeaseSettings;
 pub use metrics::Metrics;
+pub use other_cluster::{OtherCluster, OtherClusterOptions};
 pub use pass::{PASS_SPAN, Pass, Recorded};
-pub use server::{ListenError, Readiness, parse_address};
+pub use patch::merged;
+pub use server::{ListenError, Readiness, ServerCertificate, parse_address};
+pub use shared::{Shared, SharedValues};
 pub use stored::{Malformed, Projection, Stored};
 pub use tasks::Tasks;
 pub use tls::{Certificate, CertificateError};

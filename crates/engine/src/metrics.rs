@@ -14,6 +14,8 @@ use prometheus_client::registry::Registry;
 /// Labels of a controller.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OfController {
+    /// own or other.
+    pub cluster: &'static str,
     /// The feature's name.
     pub feature: String,
     /// The API group of the kind.
@@ -25,6 +27,8 @@ pub struct OfController {
 /// Labels of an ended pass.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Outcome {
+    /// own or other.
+    pub cluster: &'static str,
     /// The feature's name.
     pub feature: String,
     /// The API group of the kind.
@@ -47,6 +51,8 @@ pub struct OfTask {
 /// Labels of one priority of one queue.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct Depth {
+    /// own or other.
+    pub cluster: &'static str,
     /// The feature's name.
     pub feature: String,
     /// The API group of the kind.
@@ -57,9 +63,16 @@ pub struct Depth {
     pub priority: &'static str,
 }
 
+/// The label `cluster` for the operator's own cluster.
+pub(crate) const OWN_CLUSTER: &str = "own";
+/// The label `cluster` for all other clusters together: their number and names have no bound.
+pub(crate) const OTHER_CLUSTER: &str = "other";
+
 /// Labels of a call to the Kubernetes API.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct ApiCall {
+    /// own or other.
+    pub cluster: &'static str,
     /// The feature that made the call.
     pub feature: String,
     /// get (lists too), watch, create, update, patch or delete.
@@ -68,9 +81,11 @@ pub struct ApiCall {
     pub result: String,
 }
 
-/// Label of a watched kind.
+/// Labels of a watched kind.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub struct OfKind {
+    /// own or other.
+    pub cluster: &'static str,
     /// Name, group and version of the kind.
     pub kind: String,
 }
@@ -100,6 +115,8 @@ impl ByResult {
 #[derive(Debug, Clone)]
 pub struct Metrics {
     registry: Arc<Mutex<Registry>>,
+    /// Locked while watches are counted: hubs of several clusters share series.
+    watch_series: Arc<Mutex<()>>,
     /// Passes by outcome.
     pub passes: Family<Outcome, Counter>,
     /// Duration of passes.
@@ -152,6 +169,7 @@ impl Default for Metrics {
     fn default() -> Self {
         let metrics = Self {
             registry: Arc::default(),
+            watch_series: Arc::default(),
             passes: Family::default(),
             pass_seconds: Family::new_with_constructor(seconds),
             queue_depth: Family::default(),
@@ -295,10 +313,54 @@ impl Metrics {
         add(&mut self.registry.lock());
     }
 
+    /// Counts a watch that starts.
+    pub(crate) fn watch_started(&self, label: &OfKind) {
+        let _series = self.watch_series.lock();
+        self.watches.get_or_create(label).inc();
+    }
+
+    /// Counts a watch that has ended. The last one of its kind removes the kind's series.
+    pub(crate) fn watch_ended(&self, label: &OfKind) {
+        let _series = self.watch_series.lock();
+        if self.watches.get_or_create(label).dec() == 1 {
+            self.watches.remove(label);
+            self.watch_lag.remove(label);
+            self.watch_restarts.remove(label);
+            self.malformed.remove(label);
+            self.cache_bytes.remove(label);
+        }
+    }
+
     /// The text that `/metrics` serves.
     pub fn text(&self) -> String {
         let mut out = String::new();
         encode(&mut out, &self.registry.lock()).expect("writing to a string never fails");
         out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hubs_that_end_and_start_watches_leave_no_series() {
+        let metrics = Metrics::default();
+        let label = OfKind {
+            cluster: OTHER_CLUSTER,
+            kind: "ConfigMap.v1".to_owned(),
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..5_000 {
+                        metrics.watch_started(&label);
+                        metrics.watch_ended(&label);
+                    }
+                });
+            }
+        });
+        let text = metrics.text();
+        assert!(!text.contains("ConfigMap.v1"), "{text}");
     }
 }

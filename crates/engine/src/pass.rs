@@ -1,5 +1,7 @@
 //! One run for one object: what it has read, and how it writes.
 
+mod own_writes;
+
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,7 @@ use crate::patch::{self, Bound, Form};
 use crate::slot::Slot;
 use crate::stored::Stored;
 use crate::{ApiError, Classified, Kind};
+pub(crate) use own_writes::OwnWrites;
 
 /// How often a metadata write is repeated after another client wrote the object.
 const METADATA_RETRIES: u32 = 5;
@@ -24,7 +27,8 @@ const METADATA_RETRIES: u32 = 5;
 /// The name of the log span of a pass. Its field `kind` is the kind of the object.
 pub const PASS_SPAN: &str = "pass";
 
-/// One pass. It writes the object at most once, and the cache has the written version at once.
+/// One pass. It writes metadata of the object at most once and status at most once, and the cache has the
+/// written version at once.
 pub struct Pass {
     pub(crate) id: String,
     pub(crate) kind: Kind,
@@ -46,6 +50,7 @@ pub struct Pass {
     pub(crate) retry: Duration,
     /// There is no object of this key: `object` is a placeholder.
     pub(crate) is_absent: bool,
+    pub(crate) own: OwnWrites,
 }
 
 /// Whether a pass may perform an effect, or must end so that the next pass performs it.
@@ -135,48 +140,27 @@ impl Pass {
     pub(crate) async fn add_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
         let mut finalizers = self.object.metadata().finalizers.unwrap_or_default();
         finalizers.push(finalizer.to_owned());
-        self.write_finalizers("add finalizer to", finalizers).await
+        self.write_finalizers(finalizers).await
     }
 
     /// Removes `finalizer`, bound to the version that this pass read. Does not retry.
     pub(crate) async fn remove_finalizer(&mut self, finalizer: &str) -> Result<(), ApiError> {
         let mut finalizers = self.object.metadata().finalizers.unwrap_or_default();
         finalizers.retain(|one| one != finalizer);
-        match self
-            .write_finalizers("remove finalizer from", finalizers)
+        match self.write_finalizers(finalizers).await {
+            Err(error) if error.is_not_found() => Ok(()),
+            other => other,
+        }
+    }
+
+    async fn write_finalizers(&mut self, finalizers: Vec<String>) -> Result<(), ApiError> {
+        self.send_edit(json!({"metadata": {"finalizers": finalizers}}))
             .await
-        {
-            Err(error) if error.is_not_found() => {}
-            other => other?,
-        }
-        if let Some(now) = self.written.as_ref().filter(|now| is_gone(now)) {
-            self.cache.store().release(now); // later passes must not see it
-            self.user_fields_hash = None;
-        }
-        Ok(())
     }
 
-    async fn write_finalizers(
-        &mut self,
-        verb: &str,
-        finalizers: Vec<String>,
-    ) -> Result<(), ApiError> {
-        let version = self.object.resource_version();
-        let body = json!({"metadata": {"resourceVersion": version, "finalizers": finalizers}});
-        let what = format!("{verb} {} {}", self.kind.kind, self.key());
-        let path = self.kind.path(self.key());
-        let text = patch::patch(&self.client, &path, what, Form::Merge, &body).await?;
-        self.learn(&text);
-        self.user_fields_hash = self
-            .written
-            .as_ref()
-            .map(|written| written.user_fields_hash());
-        Ok(())
-    }
-
-    /// Replaces status, bound to the version that this pass read or has just written. `before` has the
-    /// fields of the old status that the caller owns; other fields stay.
-    pub(crate) async fn replace_status(
+    /// Writes status, bound to the version that this pass read or has just written. `before` has the
+    /// fields of the old status that the caller owns; other fields and conditions stay.
+    pub(crate) async fn update_status(
         &mut self,
         before: &Value,
         after: &Value,
@@ -289,14 +273,26 @@ impl Pass {
         };
         let what = format!("write status of {} {}", self.kind.kind, self.key());
         let path = format!("{}/status", self.kind.path(self.key()));
-        let text = match patch::patch(&self.client, &path, what.clone(), Form::Json, &body).await {
+        self.send_status_patch(&path, &what, &body, bound).await?;
+        Ok(true)
+    }
+
+    async fn send_status_patch(
+        &mut self,
+        path: &str,
+        what: &str,
+        body: &Value,
+        bound: Bound<'_>,
+    ) -> Result<(), ApiError> {
+        let sent = patch::patch(&self.client, path, what.to_owned(), Form::Json, body).await;
+        let text = match sent {
             Err(error) if error.class() == Class::Invalid => {
                 return Err(self.stale(bound).await?.unwrap_or(error));
             }
             other => other?,
         };
         self.learn(&text);
-        Ok(true)
+        Ok(())
     }
 
     /// `Stale` if the object is not the one that the patch is bound to. The API server answers a failed
@@ -315,12 +311,16 @@ impl Pass {
     }
 
     /// Edits metadata, bound to the version just read, so that it undoes no write of others. Reads the
-    /// object and retries if it has changed.
+    /// object and retries if it has changed. After another write of metadata it does nothing: the next pass
+    /// edits the object.
     async fn edit_metadata(
         &mut self,
         verb: &str,
         edit: impl Fn(&k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta) -> Option<Value>,
     ) -> Result<(), ApiError> {
+        if self.own.has_written_metadata {
+            return Ok(());
+        }
         let path = self.kind.path(self.key());
         let what = format!("{verb} {} {}", self.kind.kind, self.key());
         let mut seen = self.object.clone();
@@ -341,6 +341,7 @@ impl Pass {
             {
                 Ok(text) => {
                     self.learn(&text);
+                    self.own.has_written_metadata = true;
                     // The next pass must handle edits that others made before ours.
                     let is_only_edit = seen.user_fields_hash() == self.object.user_fields_hash();
                     self.user_fields_hash = match &self.written {

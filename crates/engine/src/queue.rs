@@ -45,8 +45,8 @@ const CYCLE: u8 = 16;
 /// starve either.
 const NEW_EVERY: u8 = 4;
 
-/// The least time between the starts of two passes over one object, so that many edits cause few passes.
-const MIN_INTERVAL: Duration = Duration::from_millis(100);
+/// The default of [`Queue::with_pass_interval`].
+pub(crate) const PASS_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Delay after a pass whose write was stale. By then the cache has the newer object.
 const STALE_DELAY: Duration = Duration::from_millis(200);
@@ -96,6 +96,8 @@ struct Entry {
 #[derive(Debug)]
 pub(crate) struct Queue {
     backoff: Backoff,
+    /// The least time between the starts of two passes over one object.
+    pass_interval: Duration,
     entries: HashMap<ObjectKey, Entry>,
     ready: [VecDeque<ObjectKey>; 3],
     /// Objects of the first priority that an earlier pass has begun to work on.
@@ -124,6 +126,7 @@ impl Queue {
     pub(crate) fn new(backoff: Backoff) -> Self {
         Self {
             backoff,
+            pass_interval: PASS_INTERVAL,
             entries: HashMap::new(),
             ready: Default::default(),
             begun: VecDeque::new(),
@@ -135,6 +138,15 @@ impl Queue {
         }
     }
 
+    /// Sets the least time between the starts of two passes over one object, so that many edits cause few
+    /// passes.
+    pub(crate) fn with_pass_interval(self, pass_interval: Duration) -> Self {
+        Self {
+            pass_interval,
+            ..self
+        }
+    }
+
     /// Requests a pass over `key`. A user's change also clears its failures.
     pub(crate) fn add(&mut self, key: &ObjectKey, cause: Cause, now: Duration) {
         if cause == Cause::User {
@@ -143,7 +155,7 @@ impl Queue {
         let entry = self.entries.entry(key.clone()).or_default();
         let next_start = entry
             .began
-            .map_or(Duration::ZERO, |began| began + MIN_INTERVAL);
+            .map_or(Duration::ZERO, |began| began + self.pass_interval);
         if entry.running {
             entry.again = Some(entry.again.map_or(cause, |before| before.min(cause)));
         } else if entry.waiting.is_some() {
@@ -305,7 +317,7 @@ impl Queue {
         let stale = next == Next::Stale;
         let failed = next == Next::Failed || (stale && entry.stale);
         entry.stale = stale;
-        let next_start = entry.began.map_or(now, |began| began + MIN_INTERVAL);
+        let next_start = entry.began.map_or(now, |began| began + self.pass_interval);
         if failed {
             if entry.failures == 0 {
                 self.failing += 1;

@@ -1,29 +1,59 @@
-//! Serves probes over HTTP, and metrics over HTTP or over HTTPS with access control.
+//! Serves probes over HTTP, metrics over HTTP or over HTTPS with access control, and what features serve.
 
+use std::future::ready;
 use std::net::SocketAddr;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::{Body, HttpBody as _};
 use axum::extract::{Query, State};
-use axum::http::{HeaderMap, StatusCode, header};
+use axum::http::{HeaderMap, Request, StatusCode, header};
+use axum::middleware::map_request;
 use axum::response::IntoResponse;
 use axum::routing::get;
+use futures::{StreamExt, stream};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
+use tower::BoxError;
 
 use crate::review::Reviewer;
-use crate::{Metrics, Tasks};
+use crate::{Certificate, Metrics, Tasks, Usage};
 
-/// Concurrent connections of a server. A scraper needs one.
-const CONNECTIONS: usize = 64;
+/// The limits of the engine's own servers. A scraper needs one connection.
+const ENGINE_LIMITS: Limits = Limits {
+    connections: 64,
+    head: Duration::from_secs(30),
+    body: Duration::from_secs(30),
+    last_requests: Duration::from_secs(4), // shorter than the time for work at shutdown
+};
+/// The limits of a feature's server. A browser opens six connections.
+pub(crate) const FEATURE_LIMITS: Limits = Limits {
+    connections: 256,
+    ..ENGINE_LIMITS
+};
 /// Pause after a connection that could not be accepted, for example without free file descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time limit of a TLS handshake.
 const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// The limits of a server.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// Concurrent connections. Others wait.
+    connections: usize,
+    /// Time limit for the head of a request. An idle connection is closed after it too.
+    head: Duration,
+    /// Time limit for the body of a request, from the end of its head.
+    body: Duration,
+    /// Time limit for running requests after a stop.
+    last_requests: Duration,
+}
 
 /// What `/readyz?verbose` prints, one line for each part.
 pub trait Readiness: Send + Sync + 'static {
@@ -40,6 +70,21 @@ pub struct ListenError {
     source: std::io::Error,
 }
 
+impl From<ListenError> for Usage {
+    fn from(error: ListenError) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// The certificate of a feature's server.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerCertificate {
+    /// The flag that names it.
+    pub flag: &'static str,
+    /// Where it comes from.
+    pub certificate: Certificate,
+}
+
 /// Parses an address. `:8081` means every interface, `0` means none.
 pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
     let full = match text {
@@ -53,7 +98,7 @@ pub fn parse_address(text: &str) -> Result<Option<SocketAddr>, String> {
 }
 
 /// Serves `/healthz` and `/readyz`.
-pub(crate) async fn probes(
+pub(crate) fn probes(
     address: SocketAddr,
     readiness: Arc<dyn Readiness>,
     tasks: &Tasks,
@@ -63,11 +108,11 @@ pub(crate) async fn probes(
         .route("/livez", get(|| async { "ok" }))
         .route("/readyz", get(readyz))
         .with_state(readiness);
-    serve("health-probe-bind-address", address, router, None, tasks).await
+    serve("health-probe-bind-address", address, router, None, tasks)
 }
 
 /// Serves `/metrics`. If `secure`, uses TLS and lets the API server check access.
-pub(crate) async fn metrics(
+pub(crate) fn metrics(
     address: SocketAddr,
     metrics: Metrics,
     secure: Option<Secure>,
@@ -78,7 +123,7 @@ pub(crate) async fn metrics(
         .route("/metrics", get(text))
         .with_state((metrics, reviewer));
     let acceptor = secure.map(|secure| secure.acceptor);
-    serve("metrics-bind-address", address, router, acceptor, tasks).await
+    serve("metrics-bind-address", address, router, acceptor, tasks)
 }
 
 /// TLS and access control of a server.
@@ -131,22 +176,46 @@ async fn text(
     )
 }
 
-async fn serve(
-    flag: &'static str,
-    address: SocketAddr,
-    router: Router,
-    tls: Option<TlsAcceptor>,
-    tasks: &Tasks,
-) -> Result<(), ListenError> {
-    let listener = TcpListener::bind(address).await;
+/// Listens at `address`. Must be called within a tokio runtime.
+pub(crate) fn listen(flag: &'static str, address: SocketAddr) -> Result<TcpListener, ListenError> {
+    let listener = std::net::TcpListener::bind(address).and_then(|listener| {
+        listener.set_nonblocking(true)?;
+        TcpListener::from_std(listener)
+    });
     let listener = listener.map_err(|source| ListenError {
         flag,
         address: address.to_string(),
         source,
     })?;
     tracing::info!(%address, flag, "serving");
-    let connections = tasks.child();
-    let permits = Arc::new(Semaphore::new(CONNECTIONS));
+    Ok(listener)
+}
+
+fn serve(
+    flag: &'static str,
+    address: SocketAddr,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    tasks: &Tasks,
+) -> Result<(), ListenError> {
+    let listener = listen(flag, address)?;
+    accept(listener, router, tls, ENGINE_LIMITS, tasks);
+    Ok(())
+}
+
+/// Answers requests until `tasks` are stopped. Then accepts no more connections; requests that have begun
+/// may run on for the limit.
+pub(crate) fn accept(
+    listener: TcpListener,
+    router: Router,
+    tls: Option<TlsAcceptor>,
+    limits: Limits,
+    tasks: &Tasks,
+) {
+    let with_limit = move |request| ready(limit_body_time(request, limits.body));
+    let router = router.layer(map_request(with_limit));
+    let permits = Arc::new(Semaphore::new(limits.connections));
+    let open = tasks.child();
     tasks.spawn(async move {
         loop {
             let Ok(permit) = permits.clone().acquire_owned().await else {
@@ -156,58 +225,79 @@ async fn serve(
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             };
-            let (router, tls) = (router.clone(), tls.clone());
-            connections.spawn(async move {
-                if let Err(error) = connection(stream, router, tls).await {
+            let (router, tls, stop) = (router.clone(), tls.clone(), open.clone());
+            open.run(async move {
+                if let Err(error) = connection(stream, router, tls, limits, &stop).await {
                     tracing::debug!(error, "connection ended");
                 }
                 drop(permit);
             });
         }
     });
-    Ok(())
 }
 
 async fn connection(
     stream: TcpStream,
     router: Router,
     tls: Option<TlsAcceptor>,
+    limits: Limits,
+    tasks: &Tasks,
 ) -> Result<(), String> {
-    let service = TowerToHyperService::new(router);
+    let Some(tls) = tls else {
+        return requests(stream, router, limits, tasks).await;
+    };
+    let handshake = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream));
+    let stream = tokio::select! {
+        stream = handshake => stream,
+        () = tasks.stopped() => return Ok(()),
+    };
+    let stream = stream
+        .map_err(|_| "handshake took too long")?
+        .map_err(|error| error.to_string())?;
+    requests(stream, router, limits, tasks).await
+}
+
+/// Answers the requests of one connection.
+async fn requests(
+    stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    router: Router,
+    limits: Limits,
+    tasks: &Tasks,
+) -> Result<(), String> {
     let mut http = hyper::server::conn::http1::Builder::new();
-    http.timer(TokioTimer::new()); // without it a silent connection would never end
-    match tls {
-        None => http
-            .serve_connection(TokioIo::new(stream), service)
-            .await
-            .map_err(|e| e.to_string()),
-        Some(tls) => {
-            let stream = tokio::time::timeout(HANDSHAKE_TIMEOUT, tls.accept(stream)).await;
-            let stream = stream
-                .map_err(|_| "handshake took too long")?
-                .map_err(|e| e.to_string())?;
-            http.serve_connection(TokioIo::new(stream), service)
-                .await
-                .map_err(|e| e.to_string())
-        }
+    // Without a timer a silent connection would never end.
+    http.timer(TokioTimer::new())
+        .header_read_timeout(limits.head);
+    let service = TowerToHyperService::new(router);
+    let mut connection = pin!(http.serve_connection(TokioIo::new(stream), service));
+    tokio::select! {
+        ended = connection.as_mut() => return ended.map_err(|error| error.to_string()),
+        () = tasks.stopped() => connection.as_mut().graceful_shutdown(),
     }
+    match tokio::time::timeout(limits.last_requests, connection).await {
+        Ok(ended) => ended.map_err(|error| error.to_string()),
+        Err(_) => Err("the last request did not end in time".to_owned()),
+    }
+}
+
+/// Bounds the time in which a body must arrive. A later part is an error for its reader.
+fn limit_body_time(request: Request<Body>, limit: Duration) -> Request<Body> {
+    request.map(|body| {
+        if body.is_end_stream() {
+            return body;
+        }
+        let deadline = Box::pin(tokio::time::sleep(limit));
+        let parts = Some((body.into_data_stream(), deadline));
+        Body::from_stream(stream::unfold(parts, |parts| async {
+            let (mut body, mut deadline) = parts?;
+            tokio::select! {
+                biased;
+                () = &mut deadline => Some((Err("the body did not arrive in time".into()), None)),
+                part = body.next() => Some((part?.map_err(BoxError::from), Some((body, deadline)))),
+            }
+        }))
+    })
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_parsed_as_in_controller_runtime() {
-        assert_eq!(parse_address("0"), Ok(None));
-        assert_eq!(
-            parse_address(":8081"),
-            Ok(Some("0.0.0.0:8081".parse().unwrap()))
-        );
-        assert_eq!(
-            parse_address("127.0.0.1:9"),
-            Ok(Some("127.0.0.1:9".parse().unwrap()))
-        );
-        assert!(parse_address("nope").unwrap_err().contains("<port>"));
-    }
-}
+mod tests;

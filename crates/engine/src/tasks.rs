@@ -39,6 +39,15 @@ impl Tasks {
         }
     }
 
+    /// A separate set that is stopped with this one and may run longer: this set neither waits for its
+    /// tasks nor drops them. Who makes one must wait for it.
+    pub(crate) fn outliving(&self) -> Self {
+        Self {
+            stop: self.stop.child_token(),
+            ..Self::default()
+        }
+    }
+
     /// Runs `work` until it ends or these tasks are stopped. A stop drops it at its current await.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         let stop = self.stop.clone();
@@ -69,6 +78,11 @@ impl Tasks {
     /// Resolves when these tasks are stopped.
     pub async fn stopped(&self) {
         self.stop.cancelled().await;
+    }
+
+    /// Whether these tasks are stopped.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.is_cancelled()
     }
 
     /// Stops the tasks without waiting.

@@ -26,21 +26,27 @@ pub enum Certificate {
         /// Its private key.
         key: PathBuf,
     },
-    /// A self-signed one, made at start, for scrapers that do not verify it.
+    /// A self-signed one, made at start, for clients that do not verify it.
     SelfSigned,
 }
 
-/// A certificate that cannot be used.
+/// A certificate that cannot be used, with the flag that names it.
 #[derive(Debug, thiserror::Error)]
-#[error(
-    "serving certificate {what}: {cause}; correct --metrics-cert-path, or leave it out for a self-signed one"
-)]
+#[error("{unusable}; correct --{flag}, or leave it out for a self-signed one")]
 pub struct CertificateError {
+    flag: &'static str,
+    unusable: Unusable,
+}
+
+/// Why a certificate cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("serving certificate {what}: {cause}")]
+struct Unusable {
     what: String,
     cause: String,
 }
 
-impl CertificateError {
+impl Unusable {
     fn new(what: impl std::fmt::Display, cause: impl std::fmt::Display) -> Self {
         Self {
             what: what.to_string(),
@@ -49,32 +55,40 @@ impl CertificateError {
     }
 }
 
-/// A TLS acceptor with this certificate.
+/// A TLS acceptor with this certificate, which `flag` names.
 pub(crate) fn acceptor(
+    flag: &'static str,
     certificate: &Certificate,
     clock: SharedClock,
 ) -> Result<TlsAcceptor, CertificateError> {
+    let config = server_config(certificate, clock);
+    let config = config.map_err(|unusable| CertificateError { flag, unusable })?;
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}
+
+fn server_config(
+    certificate: &Certificate,
+    clock: SharedClock,
+) -> Result<rustls::ServerConfig, Unusable> {
     let resolver: Arc<dyn ResolvesServerCert> = match certificate {
         Certificate::SelfSigned => Arc::new(Fixed(self_signed()?)),
         Certificate::Files { certificate, key } => {
             Arc::new(Reloading::new(certificate, key, clock)?)
         }
     };
-    let config =
-        rustls::ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
-            .with_safe_default_protocol_versions()
-            .map_err(|error| CertificateError::new("protocol", error))?
-            .with_no_client_auth()
-            .with_cert_resolver(resolver);
-    Ok(TlsAcceptor::from(Arc::new(config)))
+    let provider = Arc::new(aws_lc_rs::default_provider());
+    let config = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| Unusable::new("protocol", error))?;
+    Ok(config.with_no_client_auth().with_cert_resolver(resolver))
 }
 
-fn self_signed() -> Result<Arc<CertifiedKey>, CertificateError> {
+fn self_signed() -> Result<Arc<CertifiedKey>, Unusable> {
     let made =
         rcgen::generate_simple_self_signed(vec!["pontoon".to_owned(), "localhost".to_owned()]);
-    let made = made.map_err(|error| CertificateError::new("self-signed", error))?;
+    let made = made.map_err(|error| Unusable::new("self-signed", error))?;
     let key = PrivateKeyDer::try_from(made.signing_key.serialize_der())
-        .map_err(|e| CertificateError::new("self-signed", e))?;
+        .map_err(|e| Unusable::new("self-signed", e))?;
     certified(vec![made.cert.der().clone()], key, "self-signed")
 }
 
@@ -82,16 +96,16 @@ fn certified(
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     what: &str,
-) -> Result<Arc<CertifiedKey>, CertificateError> {
-    let key = aws_lc_rs::sign::any_supported_type(&key)
-        .map_err(|error| CertificateError::new(what, error))?;
+) -> Result<Arc<CertifiedKey>, Unusable> {
+    let key =
+        aws_lc_rs::sign::any_supported_type(&key).map_err(|error| Unusable::new(what, error))?;
     let pair = CertifiedKey::new(chain, key);
     // Certificate and key do not match while only one of the files has been replaced.
     match pair.keys_match() {
         Ok(()) | Err(rustls::Error::InconsistentKeys(rustls::InconsistentKeys::Unknown)) => {
             Ok(Arc::new(pair))
         }
-        Err(error) => Err(CertificateError::new(what, error)),
+        Err(error) => Err(Unusable::new(what, error)),
     }
 }
 
@@ -122,7 +136,7 @@ struct LoadedPair {
 }
 
 impl Reloading {
-    fn new(certificate: &Path, key: &Path, clock: SharedClock) -> Result<Self, CertificateError> {
+    fn new(certificate: &Path, key: &Path, clock: SharedClock) -> Result<Self, Unusable> {
         let text = read(certificate, key)?;
         let loaded = LoadedPair {
             pair: parse(&text, certificate)?,
@@ -168,28 +182,20 @@ impl Reloading {
     }
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>), CertificateError> {
-    let file = |path: &Path| {
-        std::fs::read(path).map_err(|error| CertificateError::new(path.display(), error))
-    };
+fn read(certificate: &Path, key: &Path) -> Result<(Vec<u8>, Vec<u8>), Unusable> {
+    let file =
+        |path: &Path| std::fs::read(path).map_err(|error| Unusable::new(path.display(), error));
     Ok((file(certificate)?, file(key)?))
 }
 
-fn parse(
-    (chain, key): &(Vec<u8>, Vec<u8>),
-    path: &Path,
-) -> Result<Arc<CertifiedKey>, CertificateError> {
+fn parse((chain, key): &(Vec<u8>, Vec<u8>), path: &Path) -> Result<Arc<CertifiedKey>, Unusable> {
     let what = path.display().to_string();
     let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
-    let chain = chain.map_err(|error| CertificateError::new(&what, error))?;
+    let chain = chain.map_err(|error| Unusable::new(&what, error))?;
     if chain.is_empty() {
-        return Err(CertificateError::new(
-            &what,
-            "the file contains no certificate",
-        ));
+        return Err(Unusable::new(&what, "the file contains no certificate"));
     }
-    let key =
-        PrivateKeyDer::from_pem_slice(key).map_err(|error| CertificateError::new(&what, error))?;
+    let key = PrivateKeyDer::from_pem_slice(key).map_err(|error| Unusable::new(&what, error))?;
     certified(chain, key, &what)
 }
 
@@ -245,12 +251,12 @@ mod tests {
             certificate: "nowhere/tls.crt".into(),
             key: "nowhere/tls.key".into(),
         };
-        let Err(error) = acceptor(&files, Arc::new(TestClock::new())) else {
+        let Err(error) = acceptor("web-cert-path", &files, Arc::new(TestClock::new())) else {
             panic!("it was accepted")
         };
         assert!(
             error.to_string().contains("nowhere/tls.crt")
-                && error.to_string().contains("--metrics-cert-path")
+                && error.to_string().contains("--web-cert-path")
         );
     }
 }

@@ -6,7 +6,7 @@ mod rules;
 mod sides;
 mod summary;
 
-pub use rules::Rules;
+pub use rules::{ListKey, Rules};
 
 use serde_json::Value;
 
@@ -37,7 +37,8 @@ pub enum ChangeKind {
 /// One path that we manage, and its three sides. A side without a value there is none.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Change {
-    /// A JSON pointer. An element of a list map is `<key>=<value>`, one of a set its value.
+    /// A JSON pointer. An element of a list map is `<key>=<value>`, with a comma between several, one of a set
+    /// its value.
     pub path: String,
     /// What changed.
     pub kind: ChangeKind,

@@ -17,7 +17,8 @@ thread_local! {
 /// Checked before every write, also to external services: whether we still have the lease.
 ///
 /// A clone is the same guard. It opens when the lease is won, and closes by itself without a renewal
-/// in time, so that a leader that was frozen or cut off writes nothing after it continues.
+/// in time, so that a leader that was frozen or cut off writes nothing after it continues. Writes to
+/// another cluster need a second guard, which its verifications renew in the same manner.
 ///
 /// ```
 /// # use kernel::Guard;
@@ -41,11 +42,11 @@ pub struct Guard {
     until: Arc<AtomicU64>,
 }
 
-/// The lease was lost; nothing was written.
+/// A guard is closed: the lease was lost, or another cluster could not be verified. Nothing was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "this replica no longer holds the leader's lease, so nothing was written; \
-     the next leader goes on from here, and nothing needs to be done"
+    "this replica no longer holds the leader's lease, or the cluster that it writes to is not verified, \
+     so nothing was written; the next leader or the next verification goes on from here"
 )]
 pub struct Deposed;
 

@@ -39,7 +39,7 @@ pub use call_error::CallError;
 pub use class::Class;
 pub use clock::{BootClock, Clock, RealClock, ScaledClock, SharedClock, SteppingClock, TestClock};
 pub use conditions::{Conditions, find, is_true};
-pub use diff3::{Change, ChangeKind, Diff, Rules, diff3};
+pub use diff3::{Change, ChangeKind, Diff, ListKey, Rules, diff3};
 pub use guard::{Deposed, Guard, write_timeout};
 pub use guarded_body::GuardedBody;
 pub use identity::{

@@ -4,9 +4,11 @@
 //! Probe ──▶ ConfigMap
 //!       ──▶ a thing in the emulator's service `probe`
 //! Lookout ──▶ a controller over a kind known only at run time
+//! Mirror ──▶ a ConfigMap in another cluster
 //! ```
 //! # Watches
-//! Its two kinds, its own ConfigMaps, and what Lookouts name. Secrets never: a Probe reads its own.
+//! Its kinds, its own ConfigMaps here and in other clusters, and what Lookouts name. Secrets never: Probes
+//! and Mirrors read theirs by name.
 //! # Owns
 //! Here: ConfigMaps labelled as owned. Outside: things that carry our marker.
 //! # Promises
@@ -15,6 +17,7 @@
 //! - A finalizer goes when the thing is gone, or when the policy is `Retain`.
 
 mod lookout;
+mod mirror;
 mod outside;
 mod probe;
 mod sweep;
@@ -22,7 +25,7 @@ mod sweep;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::probe::{Lookout, OWNED_LABEL, Probe};
+use api::probe::{Lookout, Mirror, OWNED_LABEL, Probe};
 use clap::{Arg, ArgMatches};
 use engine::{
     ControllerSpec, Deck, Feature, Kind, LegacyLease, Projection, Rbac, Usage, WatchKey, rule,
@@ -52,7 +55,7 @@ impl Feature for ProbeFeature {
     }
 
     fn crds(&self) -> Vec<CustomResourceDefinition> {
-        vec![Probe::crd(), Lookout::crd()]
+        vec![Probe::crd(), Lookout::crd(), Mirror::crd()]
     }
 
     fn rbac(&self) -> Rbac {
@@ -60,15 +63,19 @@ impl Feature for ProbeFeature {
             cluster: vec![
                 rule(
                     "probe.pontoon.io",
-                    &["probes", "lookouts"],
+                    &["probes", "lookouts", "mirrors"],
                     &["get", "list", "watch", "patch"],
                 ),
                 rule(
                     "probe.pontoon.io",
-                    &["probes/status", "lookouts/status"],
+                    &["probes/status", "lookouts/status", "mirrors/status"],
                     &["patch"],
                 ),
-                rule("probe.pontoon.io", &["probes/finalizers"], &["update"]),
+                rule(
+                    "probe.pontoon.io",
+                    &["probes/finalizers", "mirrors/finalizers"],
+                    &["update"],
+                ),
                 rule(
                     "probe.pontoon.io",
                     &["sightings"],
@@ -81,7 +88,7 @@ impl Feature for ProbeFeature {
                 ),
                 rule("", &["secrets"], &["get"]),
             ],
-            own_namespace: vec![],
+            ..Rbac::default()
         }
     }
 
@@ -162,6 +169,11 @@ impl Feature for ProbeFeature {
         {
             sweep::start(deck, outside, probes, Duration::from_secs(every));
         }
+        let (mirrors, slot) = mirror::Mirrors::new(ctx.clone());
+        let mirrors = ControllerSpec::of_core(WatchKey::all(Kind::of::<Mirror>()), mirrors)
+            .resync(resync)
+            .blocked_pace(resync, resync);
+        slot.set(deck.control(mirrors));
         deck.control(ControllerSpec::new(
             WatchKey::all(Kind::of::<Lookout>()),
             lookout::Lookouts::new(ctx),

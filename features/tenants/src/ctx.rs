@@ -7,7 +7,7 @@ use std::time::Duration;
 use api::tenants::{
     ConnectionGroup, DistributionTenant, Invalidation, TenantPolicy, TenantPolicySpec, TenantSource,
 };
-use aws::{Account, Aws, Caller, Operation, Parts, Priority, Role, Ticket};
+use aws::{Account, Aws, Caller, Operation, Priority, Role, Ticket};
 use engine::{Applier, Cache, Deck, Kind, Pass, Projection, Running, WatchKey};
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Namespace;
@@ -15,7 +15,6 @@ use kernel::ObjectKey;
 use tokio::sync::OnceCell;
 
 use crate::allowed::Group;
-use crate::dns::changes::Changes;
 use crate::dns::zones::Zones;
 use crate::group;
 use crate::memory::Memories;
@@ -39,7 +38,6 @@ pub(crate) struct Ctx {
     pub(crate) outside: Outside,
     pub(crate) memory: Memories,
     pub(crate) zones: Zones,
-    pub(crate) changes: Changes,
     pub(crate) lengths: Lengths,
     loading: OnceCell<()>,
     aws: Arc<OnceLock<Aws>>,
@@ -152,8 +150,7 @@ impl Ctx {
             settings,
             caches,
             memory: Memories::default(),
-            zones: Zones::default(),
-            changes: Changes::default(),
+            zones: Zones::new(deck),
             lengths: Lengths::default(),
             loading: OnceCell::new(),
             aws,
@@ -168,19 +165,16 @@ impl Ctx {
         Timestamp::from_second(now.as_second()).expect("the second of a valid time is valid")
     }
 
-    /// AWS, once its settings have been read from the environment.
+    /// The AWS of the process as this feature uses it, once its settings have been read from the
+    /// environment.
     pub(crate) async fn aws(&self) -> &Aws {
         let load = async || {
-            let settings = aws::Settings {
-                region: self.settings.region.clone(),
-                ..aws::Settings::default()
-            };
-            let parts = Parts {
-                clock: self.deck.clock.clone(),
-                guards: self.deck.guards.clone(),
-                observer: self.metrics.observer(),
-            };
-            self.aws.set(Aws::load(settings, parts).await).ok();
+            let (region, clock) = (self.settings.region.clone(), self.deck.clock.clone());
+            let shared = self.deck.shared::<Aws>();
+            let shared = shared.get_or_init(|| Aws::for_process(region, clock));
+            let (guards, observer) = (self.deck.guards.clone(), self.metrics.observer());
+            let view = shared.await.for_feature(guards, observer);
+            self.aws.set(view).ok();
         };
         self.loading.get_or_init(load).await;
         self.aws.get().expect("loading sets it")

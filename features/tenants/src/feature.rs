@@ -6,14 +6,17 @@ use std::time::Duration;
 use api::tenants::names as words;
 use clap::{Arg, ArgMatches};
 use engine::cli::Verbs;
-use engine::{Check, ControllerSpec, Deck, Feature, Index, LegacyLease, Rbac, Usage, rule};
+use engine::{
+    Check, ControllerSpec, Deck, Feature, Index, LegacyLease, ListedNamespaces, Rbac, SharedValues,
+    Usage, rule,
+};
 use futures::future::LocalBoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kernel::Backoff;
 use kube::Client;
 
 use crate::ctx::{Ctx, Wakers, namespaces};
-use crate::dns::{changes, listing, zones};
+use crate::dns::{listing, zones};
 use crate::tenant::{self, Tenants};
 use crate::{cli, follow, group, invalidation, policy, settings, source, sweep};
 
@@ -63,6 +66,7 @@ impl Feature for TenantsFeature {
             let list: Vec<&str> = list.iter().map(String::as_str).collect();
             rule(group, &list, verbs)
         };
+        let sources = rule("", &["secrets", "configmaps"], &["get"]);
         Rbac {
             cluster: vec![
                 rule(group, &kinds, &read),
@@ -74,7 +78,14 @@ impl Feature for TenantsFeature {
                 texts(&finalizers, &["update"]),
                 rule("", &["namespaces"], &read),
             ],
-            own_namespace: vec![rule("", &["secrets", "configmaps"], &["get"])],
+            own_namespace: vec![sources.clone()],
+            listed_namespaces: vec![ListedNamespaces {
+                value: "tenants.sourceNamespaces",
+                purpose: "sources",
+                namespaces: Vec::new(), // sources name them
+                rules: vec![sources],
+            }],
+            ..Rbac::default()
         }
     }
 
@@ -98,10 +109,11 @@ impl Feature for TenantsFeature {
         &'a self,
         args: &'a ArgMatches,
         client: &'a Client,
+        shared: &'a SharedValues,
     ) -> LocalBoxFuture<'a, Vec<Check>> {
         Box::pin(async move {
             match settings::read(args) {
-                Ok(settings) => cli::doctor_checks(client, settings.region).await,
+                Ok(settings) => cli::doctor_checks(client, settings.region, shared).await,
                 Err(usage) => vec![Check::wrong("tenants: settings", usage.to_string())],
             }
         })
@@ -111,13 +123,15 @@ impl Feature for TenantsFeature {
         let ctx = Arc::new(Ctx::new(deck, settings::read(args)?));
         index(&ctx);
         ctx.started(start(&ctx, deck));
-        task(&ctx, deck, "aws", |ctx| async move {
-            ctx.aws().await.attend().await;
+        let attending = Arc::clone(&ctx);
+        deck.shared_task("aws", move || {
+            let ctx = Arc::clone(&attending);
+            async move { ctx.aws().await.attend().await }
         });
         task(&ctx, deck, "sweep", sweep::sweeps);
         task(&ctx, deck, "polls", sweep::polls);
         task(&ctx, deck, "zones", zones::write);
-        task(&ctx, deck, "changes", changes::poll);
+        task(&ctx, deck, "changes", zones::poll);
         task(&ctx, deck, "listings", listing::listings);
         Ok(())
     }

@@ -250,10 +250,12 @@ impl Collector for AtScrape {
 
         let limits = self.aws.get().map(Aws::gauges).unwrap_or_default();
         let rates = limits.iter().map(|limit| {
-            let labels = vec![
+            let mut labels = vec![
                 ("account", limit.account.to_string()),
                 ("service", limit.service.to_owned()),
             ];
+            let region = limit.region.iter();
+            labels.extend(region.map(|region| ("region", region.to_string())));
             (labels, limit.rate)
         });
         gauges(&mut encoder, "aws_bucket_rate", "Calls a second", rates)?;

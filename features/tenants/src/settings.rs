@@ -7,9 +7,7 @@ use clap::{Arg, ArgMatches};
 use engine::flags::{self, flag, text};
 use engine::{LegacyLease, Usage};
 
-const REGION: &str = "aws-region";
 const DRIFT: &str = "drift-policy";
-const WORKERS: &str = "max-concurrent-reconciles";
 const SWEEP: &str = "tenants-sweep-interval";
 const POLICY: &str = "tenants-policy";
 const LEGACY_LEASE: &str = "tenants-legacy-lease";
@@ -35,17 +33,11 @@ pub(crate) struct Settings {
 pub(crate) fn args() -> Vec<Arg> {
     vec![
         flag(
-            REGION,
-            "REGION",
-            "Region of AWS calls that have one; default: as the AWS SDK finds it",
-        ),
-        flag(
             DRIFT,
             "POLICY",
             "What is done about tenants that others changed in AWS, where an object does not say: enforce, report or suspend",
         )
         .default_value(DriftPolicy::Enforce.as_str()),
-        flag(WORKERS, "N", "Passes over tenants at once").default_value("8"),
         flag(
             SWEEP,
             "TIME",
@@ -67,13 +59,12 @@ pub(crate) fn args() -> Vec<Arg> {
     ]
 }
 
-/// What `args` say.
+/// What `args` say, the flags of the process included.
 pub(crate) fn read(args: &ArgMatches) -> Result<Settings, Usage> {
-    let region = text(args, REGION);
     Ok(Settings {
-        region: Some(region.to_owned()).filter(|region| !region.is_empty()),
+        region: flags::given_aws_region(args).map(str::to_owned),
         drift: drift(text(args, DRIFT))?,
-        workers: workers(text(args, WORKERS))?,
+        workers: flags::workers(args)?,
         sweep: flags::time(args, SWEEP, &format!("--{SWEEP}"), "5m")?,
         open: open(text(args, POLICY))?,
         legacy_lease: flags::legacy_lease(args, LEGACY_LEASE)?,
@@ -95,14 +86,6 @@ fn drift(word: &str) -> Result<DriftPolicy, Usage> {
         })
 }
 
-fn workers(count: &str) -> Result<usize, Usage> {
-    count
-        .parse()
-        .ok()
-        .filter(|count| *count > 0)
-        .ok_or_else(|| Usage(format!("--{WORKERS}={count}: write a number above 0")))
-}
-
 fn open(word: &str) -> Result<bool, Usage> {
     match word {
         "open" => Ok(true),
@@ -122,6 +105,7 @@ mod tests {
         let matches = Command::new("run")
             .no_binary_name(true)
             .args(args())
+            .args(flags::of_process())
             .try_get_matches_from(given)
             .unwrap();
         read(&matches).map_err(|Usage(why)| why)

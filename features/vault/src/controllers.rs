@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::vault::names as words;
-use engine::{OWN_ACCOUNT, Rbac, Usage, rule};
+use engine::{ListedNamespaces, OWN_ACCOUNT, Rbac, Usage, rule};
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 /// The flag that chooses.
@@ -136,6 +136,13 @@ impl Controllers {
                     &["get", "list", "watch", "create", "patch", "delete"],
                 ),
             ],
+            listed_namespaces: vec![ListedNamespaces {
+                value: "vault.secretNamespaces",
+                purpose: "secrets",
+                namespaces: Vec::new(), // connections name them
+                rules: vec![rule("", &["secrets"], &["get"])],
+            }],
+            ..Rbac::default()
         }
     }
 }

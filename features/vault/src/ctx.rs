@@ -17,6 +17,7 @@ use kernel::ObjectKey;
 use serde_json::Value;
 
 use crate::cleanup::VaultLeftover;
+use crate::connection::ProcessAws;
 use crate::language::text::Header;
 use crate::links::{Dependent, Links, Standing};
 use crate::metrics::Metrics;
@@ -43,6 +44,7 @@ pub(crate) struct Ctx {
     pub(crate) looks: Looks,
     pub(crate) announcements: Announcements,
     pub(crate) neighbours: Neighbours,
+    pub(crate) aws: ProcessAws,
     wakers: OnceLock<Wakers>,
 }
 
@@ -81,6 +83,15 @@ impl Wakers {
     }
 }
 
+/// The field manager of objects that templates make.
+const TEMPLATE_MANAGER: &str = "pontoon-vault";
+
+/// The watch of a kind that templates make. It shows which fields we applied, so that a template compares
+/// with the cache and reads no object.
+fn with_template_fields(kind: Kind) -> WatchKey {
+    WatchKey::all(kind).with_projection(Projection::ManagedBy(TEMPLATE_MANAGER.to_owned()))
+}
+
 /// The watch of namespaces: their labels are all that counts.
 pub(crate) fn namespaces() -> WatchKey {
     WatchKey::all(Kind::of::<Namespace>()).with_projection(Projection::Metadata)
@@ -91,9 +102,9 @@ impl Ctx {
         let hub = &deck.hub;
         let caches = Caches {
             connections: hub.cache(WatchKey::all(Kind::of::<VaultConnection>())),
-            policies: hub.cache(WatchKey::all(Kind::of::<VaultPolicy>())),
+            policies: hub.cache(with_template_fields(Kind::of::<VaultPolicy>())),
             cluster_policies: hub.cache(WatchKey::all(Kind::of::<VaultClusterPolicy>())),
-            roles: hub.cache(WatchKey::all(Kind::of::<VaultRole>())),
+            roles: hub.cache(with_template_fields(Kind::of::<VaultRole>())),
             cluster_roles: hub.cache(WatchKey::all(Kind::of::<VaultClusterRole>())),
             seeds: hub.cache(WatchKey::all(Kind::of::<VaultKVSecret>())),
             namespaces: hub.cache(namespaces()),
@@ -110,8 +121,14 @@ impl Ctx {
         Self {
             links: Links::new(deck.clock.clone()),
             metrics: Arc::new(Metrics::new(&deck.metrics)),
-            applier: deck.applier("pontoon-vault"),
+            applier: deck.applier(TEMPLATE_MANAGER),
             leftovers: LeftoverStore::new(deck),
+            aws: ProcessAws::new(
+                deck.shared(),
+                settings.aws_region.clone(),
+                deck.clock.clone(),
+                deck.guards.clone(),
+            ),
             deck: deck.clone(),
             settings,
             caches,
@@ -352,10 +369,42 @@ pub(crate) fn named(kind: PolicyKind, namespace: Option<&str>, name: &str) -> St
 
 #[cfg(test)]
 mod tests {
+    use std::convert::Infallible;
+
+    use http::{Request, Response};
+    use kube::Client;
+    use kube::client::Body;
     use rstest::rstest;
     use serde_json::json;
 
     use super::*;
+
+    #[tokio::test]
+    async fn a_cached_object_shows_that_its_template_is_applied() {
+        let kind = Kind::of::<VaultPolicy>();
+        let spec = json!({"connectionRef": "c"});
+        let entry = |manager: &str| {
+            json!({"manager": manager, "operation": "Apply", "apiVersion": kind.api_version(),
+                "fieldsV1": {"f:spec": {"f:connectionRef": {}}}})
+        };
+        let live = json!({"spec": spec, "metadata": {"name": "p", "namespace": "n", "uid": "u",
+            "managedFields": [entry("others"), entry(TEMPLATE_MANAGER)]}});
+        let projection = with_template_fields(kind.clone()).projection;
+        let cached = Stored::read(&kind, &live.to_string(), &projection).unwrap();
+        let cached: Value = serde_json::from_str(cached.json()).unwrap();
+        let entries = &cached["metadata"]["managedFields"];
+        assert_eq!(
+            *entries,
+            json!([entry(TEMPLATE_MANAGER)]),
+            "others need no memory"
+        );
+
+        let no_server =
+            |_: Request<Body>| async { Ok::<_, Infallible>(Response::new(Body::empty())) };
+        let client = Client::new(tower::service_fn(no_server), "n");
+        let desired = json!({"spec": spec, "metadata": {"name": "p", "namespace": "n"}});
+        assert!(Applier::new(client, TEMPLATE_MANAGER).is_applied(&kind, desired, &cached));
+    }
 
     #[rstest]
     #[case::login(json!({"kubernetes": {"role": "r"}}), Value::Null, Some("prod"), "kubernetes", "prod")]

@@ -10,7 +10,8 @@ use api::vault::{
 use clap::{Arg, ArgMatches};
 use engine::cli::Verbs;
 use engine::{
-    Check, ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, Usage, WatchKey,
+    Check, ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Reconcile, SharedValues, Usage,
+    WatchKey,
 };
 use futures::future::LocalBoxFuture;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -76,10 +77,11 @@ impl Feature for VaultFeature {
         &'a self,
         args: &'a ArgMatches,
         client: &'a Client,
+        shared: &'a SharedValues,
     ) -> LocalBoxFuture<'a, Vec<Check>> {
         Box::pin(async move {
             match settings::read(args) {
-                Ok(settings) => cli::doctor_checks(client, &settings.service_account).await,
+                Ok(settings) => cli::doctor_checks(client, settings, shared).await,
                 Err(usage) => vec![Check::wrong("vault: settings", usage.to_string())],
             }
         })
@@ -121,11 +123,12 @@ fn start(ctx: &Arc<Ctx>, deck: &Deck) -> Wakers {
     let connections = Dependent::ALL.into_iter().fold(connections, |spec, kind| {
         spec.follow(ctx.caches.of(kind).key().clone(), follow::nobody)
     });
-    let roles_key = || WatchKey::all(Kind::of::<VaultRole>());
-    let cluster_roles_key = || WatchKey::all(Kind::of::<VaultClusterRole>());
-    let policies_key = || WatchKey::all(Kind::of::<VaultPolicy>());
-    let cluster_policies_key = || WatchKey::all(Kind::of::<VaultClusterPolicy>());
     let caches = &ctx.caches;
+    // The keys of the caches: another projection would be a second watch.
+    let roles_key = || caches.roles.key().clone();
+    let cluster_roles_key = || caches.cluster_roles.key().clone();
+    let policies_key = || caches.policies.key().clone();
+    let cluster_policies_key = || caches.cluster_policies.key().clone();
     let policies = {
         let kind = PolicyKind::VaultPolicy;
         controller(

@@ -86,6 +86,8 @@ pub(crate) struct Settings {
     pub(crate) deletion_deadline: Deadline,
     /// Whose tokens log in.
     pub(crate) service_account: ServiceAccountRef,
+    /// The region of AWS calls that have one; none: as the SDK finds it.
+    pub(crate) aws_region: Option<String>,
     /// The Lease of the predecessor, held too; none to run without.
     pub(crate) legacy_lease: Option<LegacyLease>,
     /// The controllers that run.
@@ -159,7 +161,7 @@ fn args_beside(before: impl Fn(&str) -> Option<String>) -> Vec<Arg> {
     ]
 }
 
-/// What `args` say; beside those of [`args`] they hold the process's `--namespace`.
+/// What `args` say; beside those of [`args`] they hold the process's `--namespace` and its other flags.
 pub(crate) fn read(args: &ArgMatches) -> Result<Settings, Usage> {
     Ok(Settings {
         cluster_name: cluster_name(args)?,
@@ -173,6 +175,7 @@ pub(crate) fn read(args: &ArgMatches) -> Result<Settings, Usage> {
             name: text(args, SERVICE_ACCOUNT.flag).to_owned(),
             namespace: text(args, "namespace").to_owned(),
         },
+        aws_region: flags::given_aws_region(args).map(str::to_owned),
         legacy_lease: flags::legacy_lease(args, LEGACY_LEASE)?,
         controllers: controllers(args)?,
     })

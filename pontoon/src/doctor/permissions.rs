@@ -8,25 +8,20 @@ use k8s_openapi::api::rbac::v1::PolicyRule;
 use kube::Client;
 use kube::api::{Api, PostParams};
 
+use crate::listed::ListedByUser;
+
 /// One check per part: the missing permissions, or that all are granted.
-pub(super) async fn allowed(client: &Client, part: &str, namespace: &str, rbac: &Rbac) -> Check {
+pub(super) async fn allowed(
+    client: &Client,
+    part: &str,
+    namespace: &str,
+    rbac: &Rbac,
+    listed: &ListedByUser,
+) -> Check {
     let what = format!("{part}: permissions");
     let api = Api::<SelfSubjectAccessReview>::all(client.clone());
-    let cluster = rbac.cluster.iter().map(|rule| (rule, None));
-    let own = rbac
-        .own_namespace
-        .iter()
-        .map(|rule| (rule, Some(namespace)));
     let mut missing = Vec::new();
-    for attributes in cluster
-        .chain(own)
-        .flat_map(|(rule, namespace)| attributes_of(rule, namespace))
-    {
-        let permission = format!(
-            "{} {}",
-            attributes.verb.as_deref().unwrap_or_default(),
-            attributes.resource.as_deref().unwrap_or_default()
-        );
+    for (permission, attributes) in needed(rbac, namespace) {
         let review = SelfSubjectAccessReview {
             spec: SelfSubjectAccessReviewSpec {
                 resource_attributes: Some(attributes),
@@ -46,7 +41,7 @@ pub(super) async fn allowed(client: &Client, part: &str, namespace: &str, rbac: 
     let of = if part == "engine" {
         String::new()
     } else {
-        format!(" --feature {part}")
+        format!(" --feature {part}{}", listed.flags())
     };
     Check::wrong(
         what,
@@ -55,6 +50,22 @@ pub(super) async fn allowed(client: &Client, part: &str, namespace: &str, rbac: 
             missing.join(", ")
         ),
     )
+}
+
+/// All permissions of the operator's account, each with its name.
+fn needed(rbac: &Rbac, own_namespace: &str) -> Vec<(String, ResourceAttributes)> {
+    let rules = rbac.own_rules(own_namespace);
+    let all = rules.flat_map(|(rule, namespace)| attributes_of(rule, namespace));
+    let named = all.map(|attributes| {
+        let text = |part: &Option<String>| part.clone().unwrap_or_default();
+        let mut name = format!("{} {}", text(&attributes.verb), text(&attributes.resource));
+        let other_namespace = attributes.namespace.as_deref();
+        if let Some(namespace) = other_namespace.filter(|namespace| *namespace != own_namespace) {
+            name = format!("{name} in {namespace}");
+        }
+        (name, attributes)
+    });
+    named.collect()
 }
 
 fn attributes_of(rule: &PolicyRule, namespace: Option<&str>) -> Vec<ResourceAttributes> {
@@ -78,4 +89,48 @@ fn attributes_of(rule: &PolicyRule, namespace: Option<&str>) -> Vec<ResourceAttr
         }
     }
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use engine::{AggregatedRole, ListedNamespaces, rule};
+
+    use super::*;
+
+    #[test]
+    fn each_permission_of_the_account_is_checked_where_it_is_needed() {
+        let get = |resource| vec![rule("", &[resource], &["get"])];
+        let role = |resource, is_bound| AggregatedRole {
+            rules: get(resource),
+            is_bound,
+            ..AggregatedRole::default()
+        };
+        let rbac = Rbac {
+            cluster: get("nodes"),
+            own_namespace: vec![rule("", &["secrets"], &["get", "list"])],
+            listed_namespaces: vec![ListedNamespaces {
+                value: "a.xNamespaces",
+                purpose: "x",
+                namespaces: vec!["p".into(), "q".into()],
+                rules: get("pods/log"),
+            }],
+            cluster_roles: vec![role("services", true), role("for-people", false)],
+            objects: Vec::new(),
+        };
+        let all = needed(&rbac, "own");
+        let names: Vec<_> = all.iter().map(|(name, _)| name.as_str()).collect();
+        let expected = [
+            "get nodes",
+            "get services",
+            "get secrets",
+            "list secrets",
+            "get pods in p",
+            "get pods in q",
+        ];
+        assert_eq!(names, expected);
+        let namespaces = all.iter().map(|(_, one)| one.namespace.as_deref());
+        let namespaces: Vec<_> = namespaces.map(Option::unwrap_or_default).collect();
+        assert_eq!(namespaces, ["", "", "own", "own", "p", "q"]);
+        assert_eq!(all[4].1.subresource.as_deref(), Some("log"));
+    }
 }

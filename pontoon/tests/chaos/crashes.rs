@@ -92,6 +92,31 @@ async fn a_crash_repeats_nothing_and_leaves_nothing_over(
 }
 
 #[tokio::test]
+async fn kill_points_are_chosen_while_the_operator_runs() -> Result<()> {
+    let outside = Outside::start().await?;
+    let (world, team) = start_world(outside.world()).await?;
+    let (operator, points) = (world.operator(), world.operator().kill_file());
+
+    points.pause("probe.put.before")?;
+    team.apply(FERRY).await?;
+    operator.logs("kill point probe.put.before held").await?;
+    assert_eq!(outside.things()?, []);
+    points.release("probe.put.before")?;
+    team.until::<Probe>("ferry", is("Ready", "Succeeded"))
+        .await?;
+
+    points.abort("probe.remove.before#1")?;
+    team.delete::<Probe>("ferry").await?;
+    operator.died().await?;
+    assert_eq!(points.fired()?, ["probe.remove.before#1"]);
+    world.restart_operator(|_| {}).await?;
+    team.gone::<Probe>("ferry").await?;
+    assert_eq!(outside.calls("Put")?.len(), 1);
+    assert_eq!(outside.calls("Delete")?.len(), 1);
+    Ok(())
+}
+
+#[tokio::test]
 async fn finalizer_and_name_are_written_before_the_first_put() -> Result<()> {
     let outside = Outside::start().await?;
     let (world, team) = start_world(outside.world()).await?;

@@ -8,6 +8,7 @@ mod probe_objects;
 mod stories;
 
 mod cli;
+mod other_cluster;
 mod probe;
 mod traces;
 mod vault_cli;

@@ -176,6 +176,147 @@ async fn crds_are_part_of_the_release() -> Result<()> {
     Ok(())
 }
 
+/// The template that `cargo xtask chart` writes for a feature with every kind of permission.
+const MADE_UP: &str = include_str!("../../../xtask/src/generate/made_up.yaml");
+
+/// The released chart with that feature alone.
+fn chart_of_a_made_up_feature() -> Result<Chart> {
+    let chart = Chart::released()?;
+    let folder = chart.folder();
+    fs::create_dir_all(folder.join("generated/harbour"))?;
+    fs::write(folder.join("generated/harbour/crds.yaml"), "# none\n")?;
+    fs::write(folder.join("generated/harbour/rbac.yaml"), MADE_UP)?;
+    fs::remove_file(folder.join("values.schema.json"))?; // it does not know the feature's values
+    Ok(chart)
+}
+
+#[tokio::test]
+async fn every_kind_of_permission_has_the_names_of_its_release() -> Result<()> {
+    let chart = chart_of_a_made_up_feature()?;
+    let values = "fullnameOverride=quay,features.harbour.enabled=true,\
+                  harbour.pilotNamespaces={east,west,east}";
+    let manifest = chart.rendered(&["--set", values]).await?;
+    let objects = manifests::parse(&manifest)?.into_iter();
+    let objects = objects.map(|object| serde_json::to_value(object).expect("it was JSON"));
+    let objects: Vec<Value> = objects
+        .filter(|object| {
+            object["metadata"]["name"]
+                .as_str()
+                .is_some_and(|name| name.contains("harbour"))
+        })
+        .collect();
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let names: BTreeSet<_> = objects
+        .iter()
+        .map(|object| {
+            let metadata = &object["metadata"];
+            let refers_to = [&object["roleRef"]["name"], &object["spec"]["policyName"]];
+            let refers_to = refers_to.map(text).concat();
+            [
+                text(&object["kind"]),
+                text(&metadata["namespace"]),
+                text(&metadata["name"]),
+                refers_to,
+            ]
+            .join(" ")
+        })
+        .collect();
+    let expected = [
+        "ClusterRole  quay-harbour ",
+        "ClusterRole  quay-harbour-cargo ",
+        "ClusterRole  quay-harbour-view ",
+        "ClusterRoleBinding  quay-harbour quay-harbour",
+        "ClusterRoleBinding  quay-harbour-cargo quay-harbour-cargo",
+        "Role east quay-harbour-pilots ",
+        "Role pontoon-system quay-harbour ",
+        "Role west quay-harbour-pilots ",
+        "RoleBinding east quay-harbour-pilots quay-harbour-pilots",
+        "RoleBinding pontoon-system quay-harbour quay-harbour",
+        "RoleBinding west quay-harbour-pilots quay-harbour-pilots",
+        "ValidatingAdmissionPolicy  quay-harbour-guard ",
+        "ValidatingAdmissionPolicyBinding  quay-harbour-guard quay-harbour-guard",
+    ];
+    assert_eq!(names, expected.map(str::to_owned).into(), "{manifest}");
+    assert_eq!(
+        objects.len(),
+        expected.len(),
+        "a namespace that is listed twice has one role"
+    );
+
+    let view = objects
+        .iter()
+        .find(|one| one["metadata"]["name"] == "quay-harbour-view");
+    let labels = &view.expect("it was rendered")["metadata"]["labels"];
+    assert_eq!(
+        labels["rbac.authorization.k8s.io/aggregate-to-view"],
+        "true"
+    );
+    assert_eq!(labels["app.kubernetes.io/instance"], "pontoon");
+    let subjects = objects.iter().filter_map(|one| one.get("subjects"));
+    let account = json!([{"kind": "ServiceAccount", "name": "quay", "namespace": NAMESPACE}]);
+    assert!(
+        subjects.into_iter().all(|one| *one == account),
+        "{manifest}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn without_listed_namespaces_there_is_no_role_in_them() -> Result<()> {
+    let chart = chart_of_a_made_up_feature()?;
+    let values = r#"features.harbour.enabled=true,harbour={"pilotNamespaces": []}"#;
+    let manifest = chart.rendered(&["--set-json", values]).await?;
+    let roles = all(&manifest, "Role")?;
+    let namespaces: BTreeSet<_> = roles
+        .iter()
+        .map(|role| role["metadata"]["namespace"].as_str())
+        .collect();
+    assert_eq!(namespaces, [Some(NAMESPACE)].into());
+    assert_eq!(
+        all(&manifest, "ValidatingAdmissionPolicyBinding")?.len(),
+        1,
+        "{manifest}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_predecessors_lease_and_listed_namespaces_have_roles() -> Result<()> {
+    let chart = Chart::released()?;
+    let values = "tenants.legacyLease=old/lease,tenants.sourceNamespaces={old,new},\
+                  vault.legacyLease=old/other,vault.secretNamespaces={new}";
+    let manifest = chart.rendered(&["--set", values]).await?;
+    let roles = all(&manifest, "Role")?;
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let elsewhere = roles
+        .iter()
+        .filter(|role| role["metadata"]["namespace"] != NAMESPACE);
+    let grants: BTreeSet<_> = elsewhere
+        .map(|role| {
+            let rules = role["rules"].as_array().into_iter().flatten();
+            let resources = rules
+                .map(|rule| rule["resources"].to_string())
+                .collect::<String>();
+            let metadata = &role["metadata"];
+            [
+                text(&metadata["namespace"]),
+                text(&metadata["name"]),
+                resources,
+            ]
+            .join(" ")
+        })
+        .collect();
+    let expected = [
+        r#"new pontoon-tenants-sources ["secrets","configmaps"]"#,
+        r#"new pontoon-vault-secrets ["secrets"]"#,
+        r#"old pontoon-tenants-legacy-lease ["leases"]"#,
+        r#"old pontoon-tenants-sources ["secrets","configmaps"]"#,
+        r#"old pontoon-vault-legacy-lease ["leases"]["configmaps"]"#,
+    ];
+    assert_eq!(grants, expected.map(str::to_owned).into(), "{manifest}");
+    Ok(())
+}
+
 #[rstest]
 #[case::unknown_value("replica=3", "additional properties 'replica' not allowed")]
 #[case::wrong_type("replicas=two", "at '/replicas': got string, want integer")]

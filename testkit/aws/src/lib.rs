@@ -18,6 +18,7 @@
 
 pub mod accounts;
 pub mod acm;
+pub mod boto3;
 pub mod clock;
 pub mod cloudfront;
 pub mod control;

@@ -3,7 +3,7 @@
 use std::future::pending;
 use std::time::Duration;
 
-use engine::{Effects, KindCore, Object, ObjectWrite, Remembered};
+use engine::{Effects, KindCore, Object, ObjectWrite, Remembered, merged};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kernel::{CallError, Class};
@@ -11,6 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use crate::model_object::{self, generation, ready_generation};
+use crate::own_apply;
 use crate::schedule::Happening;
 use crate::simulation::{Pause, Simulation, State};
 use crate::{DEADLINE, LAG, Model};
@@ -27,6 +28,8 @@ pub(crate) struct SimulatedEffects<'s, 'k, K, M> {
     /// The operator that runs this pass.
     pub(crate) operator: u32,
     pub(crate) began: Duration,
+    /// The object as this pass read it.
+    pub(crate) object: Value,
 }
 
 impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
@@ -178,7 +181,7 @@ where
         self.simulation.state().outside.facts(object)
     }
 
-    fn kill_point(&self, name: &str) {
+    async fn kill_point(&self, name: &str) {
         self.simulation.state().points.insert(name.to_owned());
     }
 
@@ -217,13 +220,23 @@ where
         self.after(happening, &call, answer).await
     }
 
+    async fn is_needed(&self, write: &ObjectWrite<'_>) -> Result<bool, CallError> {
+        let object = &self.object;
+        Ok(match write {
+            ObjectWrite::Edit(patch) => merged(object, patch) != *object,
+            ObjectWrite::ApplyOwn { manager, body, .. } => {
+                own_apply::applied(object, manager, body, true)? != *object
+            }
+            ObjectWrite::ReplaceStatus(status) => object.get("status") != *status,
+            ObjectWrite::AddFinalizer(_)
+            | ObjectWrite::RemoveFinalizer(_)
+            | ObjectWrite::RemoveAnnotation(_)
+            | ObjectWrite::Status { .. } => true,
+        })
+    }
+
     async fn write(&self, write: ObjectWrite<'_>, version: &str) -> Result<String, CallError> {
-        let call = match &write {
-            ObjectWrite::AddFinalizer(_) => "add the finalizer".to_owned(),
-            ObjectWrite::RemoveFinalizer(_) => "remove the finalizer".to_owned(),
-            ObjectWrite::RemoveAnnotation(name) => format!("remove the annotation {name}"),
-            ObjectWrite::Status { after, .. } => format!("write status {after}"),
-        };
+        let call = write.to_string();
         let happening = self.before(&call, true).await?;
         let answer = self.write_object(&write, version);
         self.after(happening, &call, answer).await
@@ -240,7 +253,10 @@ impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
                 ObjectWrite::RemoveFinalizer(_) => Ok(version.to_owned()),
                 ObjectWrite::AddFinalizer(_)
                 | ObjectWrite::RemoveAnnotation(_)
-                | ObjectWrite::Status { .. } => {
+                | ObjectWrite::Edit(_)
+                | ObjectWrite::ApplyOwn { .. }
+                | ObjectWrite::Status { .. }
+                | ObjectWrite::ReplaceStatus(_) => {
                     Err(CallError::new(Class::NotFound, "the object is gone"))
                 }
             };
@@ -260,10 +276,26 @@ impl<K: KindCore, M: Model<K>> SimulatedEffects<'_, '_, K, M> {
                     annotations.remove(*name);
                 }
             }),
-            ObjectWrite::Status { after, .. } => {
+            ObjectWrite::Edit(patch) => {
+                state.change_object(|object| *object = merged(object, patch));
+            }
+            ObjectWrite::ApplyOwn {
+                manager,
+                body,
+                force,
+            } => {
+                let after = own_apply::applied(&object, manager, body, *force)?;
+                state.change_object(|object| *object = after);
+            }
+            ObjectWrite::Status { after, .. } | ObjectWrite::ReplaceStatus(Some(after)) => {
                 self.judge_ready(&mut state, &object, after);
                 state.change_object(|object| object["status"] = (*after).clone());
             }
+            ObjectWrite::ReplaceStatus(None) => state.change_object(|object| {
+                if let Some(fields) = object.as_object_mut() {
+                    fields.remove("status");
+                }
+            }),
         }
         let newest = state.versions.last().map_or(0, model_object::version);
         Ok(newest.to_string())

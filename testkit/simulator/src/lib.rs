@@ -18,6 +18,7 @@
 
 mod effects;
 mod model_object;
+mod own_apply;
 mod schedule;
 mod search;
 mod simulation;

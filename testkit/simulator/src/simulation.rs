@@ -376,6 +376,7 @@ impl<K: KindCore, M: Model<K>> Simulation<'_, K, M> {
             simulation: self,
             operator,
             began,
+            object: object.clone(),
         };
         let facts = PassFacts {
             id: "00000000".to_owned(),

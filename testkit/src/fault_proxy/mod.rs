@@ -7,32 +7,43 @@
 //! HTTP/1.1 on both sides; each connection of a client has its own connection upstream. Answers are
 //! streamed without a buffer, so watches work; upgrades (exec, port-forward) do not.
 //!
+//! Rules come from stories ([`FaultProxy::rule`]), or over HTTP ([`FaultControl`]) for work by hand.
+//!
 //! # When not to use it
 //! For callers that log in with a client certificate: the proxy terminates TLS and has no
 //! certificate of its own. Give them a token.
 
+mod control;
 mod log;
+mod posted;
 mod rule;
+mod rules;
+mod selector;
 mod serve;
+mod strip;
+mod thread;
 mod upstream;
 
-use std::net::SocketAddr;
 use std::sync::Arc;
-use std::thread::JoinHandle;
 
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use tokio::sync::{oneshot, watch};
+use tokio::net::TcpListener;
+use tokio::sync::watch;
 use tokio_rustls::TlsAcceptor;
 
+pub use control::FaultControl;
 pub use log::Logged;
-pub use rule::{AnyMethod, Rule, RuleId};
+pub use rule::{AnyMethod, InvalidRule, Rule};
+pub use rules::{RuleId, RuleUse};
 pub use upstream::Upstream;
 
 use log::Log;
-use rule::{Rules, fits};
+use rules::Rules;
+use selector::{Pattern, Selector};
+use thread::ServerThread;
 use upstream::Target;
 
 /// The protocol between clients and the proxy.
@@ -73,15 +84,15 @@ pub enum StartError {
 pub struct FaultProxy {
     url: String,
     shared: Arc<Shared>,
+    // Ends before the channel that its connections listen to.
+    _thread: ServerThread,
     cut: watch::Sender<u64>,
-    stop: Option<oneshot::Sender<()>>,
-    thread: Option<JoinHandle<()>>,
 }
 
 /// What the connections of one proxy share.
 #[derive(Debug)]
 struct Shared {
-    target: Target,
+    target: Arc<Target>,
     rules: Mutex<Rules>,
     log: Mutex<Log>,
 }
@@ -101,34 +112,25 @@ impl FaultProxy {
             ),
         };
         let shared = Arc::new(Shared {
-            target,
+            target: Arc::new(target),
             rules: Mutex::default(),
             log: Mutex::default(),
         });
         let (cut, cuts) = watch::channel(0);
-        let (stop, stopped) = oneshot::channel();
-        let (ready, listening) = oneshot::channel();
         let serving = serve::Serving {
             shared: Arc::clone(&shared),
             acceptor,
             cuts,
         };
-        let thread = std::thread::Builder::new()
-            .name("fault-proxy".to_owned())
-            .spawn(move || serve::run(&serving, ready, stopped))
-            .map_err(StartError::Listen)?;
-        let ended = || std::io::Error::other("the proxy's thread ended early");
-        let address: SocketAddr = listening
+        let serve = async move |listener: TcpListener| serve::accept(&listener, &serving).await;
+        let thread = ServerThread::start("fault-proxy", serve)
             .await
-            .unwrap_or_else(|_| Err(ended()))
             .map_err(StartError::Listen)?;
-        let url = format!("{scheme}://{address}");
         Ok(Self {
-            url,
+            url: format!("{scheme}://{}", thread.address()),
             shared,
             cut,
-            stop: Some(stop),
-            thread: Some(thread),
+            _thread: thread,
         })
     }
 
@@ -150,19 +152,36 @@ impl FaultProxy {
         self.shared.rules.lock().remove(id)
     }
 
+    /// All rules that were not removed, oldest first, with how often each was applied.
+    pub fn rules(&self) -> Vec<RuleUse> {
+        self.shared.rules.lock().all()
+    }
+
+    /// To how many requests a rule was applied; 0 once it is removed.
+    pub fn hits(&self, id: RuleId) -> u64 {
+        let used = self.rules().into_iter().find(|one| one.id == id);
+        used.map_or(0, |one| one.hits)
+    }
+
     /// Removes all rules.
     pub fn clear(&self) {
         self.shared.rules.lock().clear();
     }
 
-    /// Drops every open connection at once, also watches and black holes. New ones are accepted.
+    /// Drops every accepted connection at once, also watches and black holes. New ones are accepted, and
+    /// so are those that still wait in the listen backlog.
     pub fn cut_all(&self) {
         self.cut.send_modify(|cuts| *cuts += 1);
     }
 
     /// All requests so far, in order of arrival; at most the last 100,000.
     pub fn requests(&self) -> Vec<Logged> {
-        self.shared.log.lock().all()
+        self.requests_since(0)
+    }
+
+    /// The requests after the one of this number.
+    pub fn requests_since(&self, seq: u64) -> Vec<Logged> {
+        self.shared.log.lock().since(seq)
     }
 
     /// How many requests so far had this method and a path that fits `pattern` (see [`Rule::on`]).
@@ -178,20 +197,12 @@ impl FaultProxy {
 
 fn matching(method: impl Into<AnyMethod>, pattern: &str) -> impl Fn(&Logged) -> bool {
     let AnyMethod(method) = method.into();
-    move |one: &Logged| fits(method.as_ref(), pattern, &one.method, &one.path, &one.query)
-}
-
-impl Drop for FaultProxy {
-    fn drop(&mut self) {
-        // Without a receiver the thread has ended already.
-        let _ = self.stop.take().map(|stop| stop.send(()));
-        if let Some(thread) = self.thread.take()
-            && thread.join().is_err()
-            && !std::thread::panicking()
-        {
-            panic!("the fault proxy's thread panicked; its message is above");
-        }
-    }
+    let selector = Selector {
+        method,
+        pattern: Pattern::Glob(pattern.to_owned()),
+        agent: None,
+    };
+    move |one: &Logged| selector.fits(&one.head())
 }
 
 fn acceptor(cert_pem: &str, key_pem: &str) -> Result<TlsAcceptor, String> {

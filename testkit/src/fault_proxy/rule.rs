@@ -6,6 +6,12 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Method, StatusCode};
+use regex_lite::Regex;
+
+use super::rules::{RuleId, RuleUse};
+use super::selector::{Head, Pattern, Selector};
+use super::strip::{FieldPath, WatchStrip};
+use super::upstream::{Target, Upstream};
 
 /// A method to match, or any: `Method::GET`, or [`AnyMethod::any`].
 #[derive(Debug, Clone)]
@@ -24,20 +30,21 @@ impl From<Method> for AnyMethod {
     }
 }
 
-/// Identifies an active rule.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct RuleId(u64);
+/// A part of a rule that cannot be used, and why.
+#[derive(Debug, thiserror::Error)]
+#[error("fault proxy: {0}")]
+pub struct InvalidRule(pub(super) String);
 
-type Rewrite = Arc<dyn Fn(Bytes) -> Bytes + Send + Sync>;
+pub(super) type Rewrite = Arc<dyn Fn(Bytes) -> Bytes + Send + Sync>;
 
 /// What happens to the requests that match. A rule without an effect forwards them, so that younger
 /// rules do not apply.
 #[derive(Clone)]
 pub struct Rule {
-    method: Option<Method>,
-    pattern: String,
+    selector: Selector,
     times: Option<u64>,
     skip: u64,
+    pub(super) ends_watches: bool,
     pub(super) delay: Duration,
     pub(super) effect: Effect,
 }
@@ -55,6 +62,77 @@ pub(super) enum Effect {
         request: Option<Rewrite>,
         answer: Option<Rewrite>,
     },
+    Redirect(Arc<Target>),
+    Strip(FieldPath),
+}
+
+/// What an effect does to the body of an answer.
+pub(super) enum AnswerChange {
+    Nothing,
+    /// Once the body is complete.
+    Whole(Rewrite),
+    /// To each event as it arrives.
+    Watch(WatchStrip),
+}
+
+impl Effect {
+    /// The body to forward; `None` if it cannot be changed.
+    pub(super) fn change_request(&self, body: Bytes) -> Option<Bytes> {
+        match self {
+            Self::Rewrite {
+                request: Some(change),
+                ..
+            } => Some(change(body)),
+            Self::Strip(field) if !body.is_empty() => field.strip(&body),
+            Self::Forward
+            | Self::BlackHole
+            | Self::Reset
+            | Self::Status(..)
+            | Self::CutBefore
+            | Self::CutAfter
+            | Self::Rewrite { request: None, .. }
+            | Self::Redirect(_)
+            | Self::Strip(_) => Some(body),
+        }
+    }
+
+    pub(super) fn answer_change(&self, is_watch: bool) -> AnswerChange {
+        match self {
+            Self::Rewrite {
+                answer: Some(change),
+                ..
+            } => AnswerChange::Whole(Arc::clone(change)),
+            Self::Strip(field) if is_watch => AnswerChange::Watch(WatchStrip::new(field.clone())),
+            Self::Strip(field) => {
+                let field = field.clone();
+                // What is not JSON, such as a log, has no field.
+                AnswerChange::Whole(Arc::new(move |body| field.strip(&body).unwrap_or(body)))
+            }
+            Self::Forward
+            | Self::BlackHole
+            | Self::Reset
+            | Self::Status(..)
+            | Self::CutBefore
+            | Self::CutAfter
+            | Self::Rewrite { answer: None, .. }
+            | Self::Redirect(_) => AnswerChange::Nothing,
+        }
+    }
+
+    /// As the control address names it.
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Forward => "delay",
+            Self::BlackHole => "drop",
+            Self::Reset => "reset",
+            Self::Status(..) => "status",
+            Self::CutBefore => "cutBefore",
+            Self::CutAfter => "cutAfter",
+            Self::Rewrite { .. } => "rewrite",
+            Self::Redirect(_) => "redirect",
+            Self::Strip(_) => "strip",
+        }
+    }
 }
 
 impl Rule {
@@ -63,15 +141,37 @@ impl Rule {
     /// `*` stands for any run of characters, slashes too; without one the whole path must be
     /// equal. A pattern with `?` is compared with path and query: `"/api/*?*watch=true*"`.
     pub fn on(method: impl Into<AnyMethod>, pattern: &str) -> Self {
+        Self::selecting(method, Pattern::Glob(pattern.to_owned()))
+    }
+
+    /// Requests of this method in whose path and query the regular expression is found.
+    pub fn on_regex(method: impl Into<AnyMethod>, regex: &str) -> Result<Self, InvalidRule> {
+        let regex = Regex::new(regex)
+            .map_err(|error| InvalidRule(format!("{regex:?} is no regular expression: {error}")))?;
+        Ok(Self::selecting(method, Pattern::Regex(regex)))
+    }
+
+    fn selecting(method: impl Into<AnyMethod>, pattern: Pattern) -> Self {
         let AnyMethod(method) = method.into();
         Self {
-            method,
-            pattern: pattern.to_owned(),
+            selector: Selector {
+                method,
+                pattern,
+                agent: None,
+            },
             times: None,
             skip: 0,
+            ends_watches: false,
             delay: Duration::ZERO,
             effect: Effect::Forward,
         }
+    }
+
+    /// Only requests whose User-Agent contains `part`.
+    #[must_use]
+    pub fn agent(mut self, part: impl Into<String>) -> Self {
+        self.selector.agent = Some(part.into());
+        self
     }
 
     /// Applies to this many requests and is then used up; without it, to all until it is removed.
@@ -85,6 +185,21 @@ impl Rule {
     #[must_use]
     pub fn after(mut self, requests: u64) -> Self {
         self.skip = requests;
+        self
+    }
+
+    /// Applies to the `n`th matching request, from 1; with [`Rule::times`], to that many from it on.
+    #[must_use]
+    pub fn nth(self, n: u64) -> Self {
+        let times = self.times.unwrap_or(1);
+        self.after(n.saturating_sub(1)).times(times)
+    }
+
+    /// When the rule is added, ends the open watches that it applies to: their clients see the fault
+    /// at once, and not only at their next request. They do not count as hits.
+    #[must_use]
+    pub fn ending_watches(mut self) -> Self {
+        self.ends_watches = true;
         self
     }
 
@@ -148,6 +263,60 @@ impl Rule {
         })
     }
 
+    /// Sends the request to another server, and its answer to the client.
+    pub fn redirect(self, to: &Upstream) -> Result<Self, InvalidRule> {
+        let target =
+            Target::new(to).map_err(|wrong| InvalidRule(format!("{}: {wrong}", to.url)))?;
+        Ok(self.effect(Effect::Redirect(Arc::new(target))))
+    }
+
+    /// Removes a field of the objects in requests and answers, in lists and watches too, as if the
+    /// server did not have it yet.
+    ///
+    /// `field` is a path with dots, `spec.ordinals`, or a JSON pointer for keys with dots. Arrays need
+    /// no index. A request whose body is not JSON gets 415.
+    pub fn strip(self, field: &str) -> Result<Self, InvalidRule> {
+        let field = FieldPath::parse(field).map_err(InvalidRule)?;
+        Ok(self.effect(Effect::Strip(field)))
+    }
+
+    /// Whether it would apply to such a request now.
+    pub(super) fn applies_to(&self, head: &Head) -> bool {
+        self.skip == 0 && !self.is_used_up() && self.selector.fits(head)
+    }
+
+    /// Whether it applies to this request; counts it.
+    pub(super) fn decides(&mut self, head: &Head) -> bool {
+        if self.is_used_up() || !self.selector.fits(head) {
+            return false;
+        }
+        if self.skip > 0 {
+            self.skip -= 1;
+            return false;
+        }
+        if let Some(times) = &mut self.times {
+            *times -= 1;
+        }
+        true
+    }
+
+    /// Whether it applies to no further request.
+    pub(super) fn is_used_up(&self) -> bool {
+        self.times == Some(0)
+    }
+
+    pub(super) fn used(&self, id: RuleId, hits: u64) -> RuleUse {
+        RuleUse {
+            id,
+            method: self.selector.method.as_ref().map(Method::to_string),
+            path: self.selector.pattern.as_str().to_owned(),
+            agent: self.selector.agent.clone(),
+            effect: self.effect.name(),
+            hits,
+            left: self.times,
+        }
+    }
+
     fn rewrites(&self) -> (Option<Rewrite>, Option<Rewrite>) {
         match &self.effect {
             Effect::Rewrite { request, answer } => (request.clone(), answer.clone()),
@@ -156,7 +325,9 @@ impl Rule {
             | Effect::Reset
             | Effect::Status(..)
             | Effect::CutBefore
-            | Effect::CutAfter => (None, None),
+            | Effect::CutAfter
+            | Effect::Redirect(_)
+            | Effect::Strip(_) => (None, None),
         }
     }
 
@@ -168,163 +339,12 @@ impl Rule {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let effect = match &self.effect {
-            Effect::Forward => "forward".to_owned(),
-            Effect::BlackHole => "black hole".to_owned(),
-            Effect::Reset => "reset".to_owned(),
-            Effect::Status(status, _) => format!("status {status}"),
-            Effect::CutBefore => "cut before".to_owned(),
-            Effect::CutAfter => "cut after".to_owned(),
-            Effect::Rewrite { .. } => "rewrite".to_owned(),
-        };
         f.debug_struct("Rule")
-            .field("method", &self.method)
-            .field("pattern", &self.pattern)
+            .field("selector", &self.selector)
             .field("times", &self.times)
             .field("skip", &self.skip)
             .field("delay", &self.delay)
-            .field("effect", &effect)
-            .finish()
-    }
-}
-
-/// The active rules, oldest first.
-#[derive(Debug, Default)]
-pub(super) struct Rules {
-    rules: Vec<(RuleId, Rule)>,
-    added: u64,
-}
-
-impl Rules {
-    pub(super) fn add(&mut self, rule: Rule) -> RuleId {
-        self.added += 1;
-        let id = RuleId(self.added);
-        if rule.times != Some(0) {
-            self.rules.push((id, rule));
-        }
-        id
-    }
-
-    pub(super) fn remove(&mut self, id: RuleId) -> bool {
-        let before = self.rules.len();
-        self.rules.retain(|(own, _)| *own != id);
-        self.rules.len() < before
-    }
-
-    pub(super) fn clear(&mut self) {
-        self.rules.clear();
-    }
-
-    /// The rule that applies to this request; counts the use.
-    pub(super) fn hit(
-        &mut self,
-        method: &Method,
-        path: &str,
-        query: &str,
-    ) -> Option<(RuleId, Rule)> {
-        let position = self.rules.iter_mut().position(|(_, rule)| {
-            let matches = fits(rule.method.as_ref(), &rule.pattern, method, path, query);
-            let passes = matches && rule.skip > 0;
-            rule.skip -= u64::from(passes);
-            matches && !passes
-        })?;
-        let hit = self.rules[position].clone();
-        if let Some(times) = &mut self.rules[position].1.times {
-            *times -= 1;
-            if *times == 0 {
-                self.rules.remove(position);
-            }
-        }
-        Some(hit)
-    }
-}
-
-/// Whether a request matches a method (or any) and a pattern.
-pub(super) fn fits(
-    wanted: Option<&Method>,
-    pattern: &str,
-    method: &Method,
-    path: &str,
-    query: &str,
-) -> bool {
-    if wanted.is_some_and(|wanted| wanted != method) {
-        return false;
-    }
-    if pattern.contains('?') {
-        glob(pattern, &format!("{path}?{query}"))
-    } else {
-        glob(pattern, path)
-    }
-}
-
-fn glob(pattern: &str, text: &str) -> bool {
-    let Some((head, tail)) = pattern.split_once('*') else {
-        return pattern == text;
-    };
-    let Some(rest) = text.strip_prefix(head) else {
-        return false;
-    };
-    rest.char_indices()
-        .map(|(at, _)| at)
-        .chain([rest.len()])
-        .any(|at| glob(tail, &rest[at..]))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn hits(rules: &mut Rules, path: &str) -> Option<RuleId> {
-        rules.hit(&Method::GET, path, "").map(|(id, _)| id)
-    }
-
-    #[test]
-    fn the_oldest_matching_rule_applies_until_it_is_used_up() {
-        let mut rules = Rules::default();
-        let once = rules.add(Rule::on(Method::GET, "/a").times(1).reset());
-        let all = rules.add(Rule::on(AnyMethod::any(), "*").cut_before());
-        assert_eq!(
-            [
-                hits(&mut rules, "/a"),
-                hits(&mut rules, "/a"),
-                hits(&mut rules, "/b")
-            ],
-            [Some(once), Some(all), Some(all)]
-        );
-    }
-
-    #[test]
-    fn the_first_requests_can_pass() {
-        let mut rules = Rules::default();
-        let third = rules.add(Rule::on(Method::GET, "/a").after(2).times(1).reset());
-        let seen: Vec<_> = (0..4).map(|_| hits(&mut rules, "/a")).collect();
-        assert_eq!(seen, [None, None, Some(third), None]);
-    }
-
-    #[test]
-    fn a_pattern_with_a_question_mark_includes_the_query() {
-        let watch = "/api/*?*watch=true*";
-        assert!(fits(
-            None,
-            watch,
-            &Method::GET,
-            "/api/v1/pods",
-            "limit=1&watch=true"
-        ));
-        assert!(!fits(None, watch, &Method::GET, "/api/v1/pods", "limit=1"));
-        assert!(fits(
-            None,
-            "/api/*",
-            &Method::GET,
-            "/api/v1/pods",
-            "limit=1"
-        ));
-    }
-
-    #[test]
-    fn without_a_star_the_whole_path_must_be_equal() {
-        assert!(fits(Some(&Method::PUT), "/a", &Method::PUT, "/a", ""));
-        assert!(!fits(Some(&Method::PUT), "/a", &Method::PUT, "/a/b", ""));
-        assert!(!fits(Some(&Method::PUT), "/a", &Method::GET, "/a", ""));
+            .field("effect", &self.effect.name())
+            .finish_non_exhaustive()
     }
 }

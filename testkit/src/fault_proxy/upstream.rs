@@ -43,10 +43,11 @@ impl fmt::Debug for Target {
 pub(super) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The connection upstream of one client connection; opened at the first request, and again after a
-/// loss.
+/// loss or for another server.
 #[derive(Default)]
 pub(super) struct UpstreamConnection {
-    sender: Option<SendRequest<Full<Bytes>>>,
+    /// The server, and how to send to it.
+    open: Option<(Arc<Target>, SendRequest<Full<Bytes>>)>,
     /// Ends with this value.
     driver: JoinSet<()>,
 }
@@ -115,25 +116,26 @@ impl Target {
 }
 
 impl UpstreamConnection {
-    /// Sends `request` upstream; the answer's body streams.
+    /// Sends `request` to `target`; the answer's body streams.
     pub(super) async fn send(
         &mut self,
-        target: &Target,
+        target: &Arc<Target>,
         mut request: Request<Full<Bytes>>,
     ) -> Result<Response<Incoming>, Failure> {
         request
             .headers_mut()
             .insert(header::HOST, target.host.clone());
-        let usable = match &mut self.sender {
-            Some(sender) => sender.ready().await.is_ok(),
-            None => false,
+        let usable = match &mut self.open {
+            Some((to, sender)) if Arc::ptr_eq(to, target) => sender.ready().await.is_ok(),
+            Some(_) | None => false,
         };
         if !usable {
             self.driver.abort_all();
-            self.sender = Some(target.connect(&mut self.driver).await?);
+            let sender = target.connect(&mut self.driver).await?;
+            self.open = Some((Arc::clone(target), sender));
         }
-        let sender = self
-            .sender
+        let (_, sender) = self
+            .open
             .as_mut()
             .ok_or("there is no connection upstream")?;
         Ok(sender.send_request(request).await?)

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! WorldPool ─▶ a world of the story's Plan ─▶ the story, on the one runtime
-//!   World:  front, restart_operator, settle
-//!   Story:  until, until_status
-//!   in it:  declare, change_object, annotate, events, condition_message
+//!   Cluster: front, restart_operator, settle
+//!   Story:   until, until_status
+//!   in it:   declare, change_object, annotate, events, condition_message
 //! ```
 //! A feature adds what its external service needs: mounts of Vault, zones of Route 53.
 

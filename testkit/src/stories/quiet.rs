@@ -4,10 +4,10 @@ use anyhow::{Result, bail};
 
 use crate::{
     audit::{Entry, Mark},
-    world::World,
+    cluster::Cluster,
 };
 
-impl World {
+impl Cluster {
     /// Repeats `round` until the operator writes nothing meanwhile: the passes and events that followed
     /// earlier writes have ended. Returns the mark at which that round began. Only writes that `is_meant`
     /// selects count.

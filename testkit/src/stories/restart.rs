@@ -7,9 +7,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::api::{Api, DeleteParams, ListParams};
 
 use crate::{
+    cluster::Cluster,
     fault_proxy::{FaultProxy, Listen, Rule, Upstream},
     operator::OperatorOptions,
-    world::{World, unique},
+    world::unique,
 };
 
 /// When the operator dies, relative to one of its requests to the API server.
@@ -22,11 +23,11 @@ pub enum When {
 }
 
 impl When {
-    /// The first request that `rule` matches kills the operator of `world`.
+    /// The first request that `rule` matches kills the operator of `cluster`.
     #[must_use]
-    pub fn kill(self, world: &'static World, rule: Rule) -> Rule {
+    pub fn kill(self, cluster: &'static Cluster, rule: Rule) -> Rule {
         let rule = rule.times(1);
-        let kill = move || world.operator().kill();
+        let kill = move || cluster.operator().kill();
         match self {
             // The API server refuses an empty body.
             Self::Before => rule.rewrite_request(move |body| {
@@ -48,7 +49,7 @@ pub async fn lasting_proxy(url: String, ca_pem: Option<String>) -> Result<&'stat
     Ok(Box::leak(Box::new(proxy)))
 }
 
-impl World {
+impl Cluster {
     /// A proxy in front of the API server that runs until the process ends, as [`lasting_proxy`].
     pub async fn front(&self) -> Result<&'static FaultProxy> {
         let plane = self.control_plane();

@@ -73,6 +73,11 @@ impl Tool {
         &pin(self).module
     }
 
+    /// Whether both are built from one go.mod, so that they share compiled packages.
+    pub fn shares_packages(self, other: Self) -> bool {
+        pin(self).folder == pin(other).folder
+    }
+
     /// Its path in the cache once it is built. The folder's name changes with the pin.
     pub fn cached(self) -> PathBuf {
         let Pin {

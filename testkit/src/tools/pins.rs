@@ -37,6 +37,8 @@ pub(super) struct Pin {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Section {
+    /// The folder with the go.mod, if it is not named like the section.
+    folder: Option<String>,
     module: String,
     version: String,
     packages: BTreeMap<String, String>,
@@ -48,6 +50,13 @@ struct Section {
     patches: BTreeMap<PathBuf, PathBuf>,
     #[serde(default)]
     stubs: BTreeMap<String, PathBuf>,
+}
+
+impl Section {
+    fn folder(&self, name: &str) -> PathBuf {
+        let folder = self.folder.as_deref().unwrap_or(name);
+        checkout().join("testkit/tools").join(folder)
+    }
 }
 
 static SECTIONS: LazyLock<BTreeMap<String, Section>> = LazyLock::new(|| {
@@ -64,12 +73,13 @@ pub(super) fn pin(tool: Tool) -> &'static Pin {
 }
 
 fn read(tool: Tool) -> Pin {
-    let (folder, section, package) = SECTIONS
+    let (name, section, package) = SECTIONS
         .iter()
-        .find_map(|(folder, section)| Some((folder, section, section.packages.get(tool.name())?)))
+        .find_map(|(name, section)| Some((name, section, section.packages.get(tool.name())?)))
         .expect("every tool has a pin: a test checks each");
-    let folder = checkout().join("testkit/tools").join(folder);
+    let folder = section.folder(name);
     let Section {
+        folder: _,
         module,
         version,
         packages: _,
@@ -170,21 +180,15 @@ mod tests {
 
     #[test]
     fn pins_are_what_the_go_modules_require() {
-        for (
-            folder,
-            Section {
-                module, version, ..
-            },
-        ) in SECTIONS.iter()
-        {
-            let path = checkout().join("testkit/tools").join(folder);
-            let text = fs::read_to_string(path.join("go.mod")).unwrap();
-            let wanted = format!("{module} v{version}");
+        for (name, section) in SECTIONS.iter() {
+            let go_mod = section.folder(name).join("go.mod");
+            let text = fs::read_to_string(&go_mod).unwrap();
+            let wanted = format!("{} v{}", section.module, section.version);
             let required = text.lines().any(|line| {
                 let line = line.trim().trim_start_matches("require ");
                 line.trim_end_matches("// indirect").trim() == wanted
             });
-            assert!(required, "tools/{folder}/go.mod does not require {wanted}");
+            assert!(required, "{} does not require {wanted}", go_mod.display());
         }
     }
 

@@ -22,19 +22,23 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
-/// Longer than anything here takes.
-const DEADLINE: Duration = Duration::from_secs(20);
+/// Two objects.
+pub(crate) const LIST: &str = r#"{"items":[{"spec":{"a":1,"ordinals":1}},{"spec":{}}]}"#;
 
-/// A server that echoes and counts requests; `/watch` streams lines, `/last` closes the connection.
-struct Server {
-    url: String,
+/// Longer than anything here takes.
+pub(crate) const DEADLINE: Duration = Duration::from_secs(20);
+
+/// A server that echoes and counts requests; `/watch` streams lines, `/list` answers [`LIST`], `/last`
+/// closes the connection.
+pub(crate) struct Server {
+    pub(crate) url: String,
     served: watch::Receiver<usize>,
-    lines: mpsc::UnboundedSender<&'static str>,
+    pub(crate) lines: mpsc::UnboundedSender<&'static str>,
     _tasks: JoinSet<()>,
 }
 
 /// Certificates for `127.0.0.1` from a private CA, as PEM.
-struct Certificates {
+pub(crate) struct Certificates {
     ca: String,
     cert: String,
     key: String,
@@ -47,7 +51,7 @@ struct World {
 }
 
 impl Server {
-    async fn start(tls: Option<&Certificates>) -> Self {
+    pub(crate) async fn start(tls: Option<&Certificates>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let scheme = if tls.is_some() { "https" } else { "http" };
         let url = format!("{scheme}://{}", listener.local_addr().unwrap());
@@ -84,7 +88,7 @@ impl Server {
         }
     }
 
-    fn served(&self) -> usize {
+    pub(crate) fn served(&self) -> usize {
         *self.served.borrow()
     }
 }
@@ -102,6 +106,7 @@ async fn echo(
         request.uri().path() == "/watch",
         request.uri().path() == "/last",
     );
+    let is_list = request.uri().path() == "/list";
     let token = request.headers().get("authorization").cloned();
     let head = format!("{} {}", request.method(), request.uri());
     let body = request
@@ -111,6 +116,9 @@ async fn echo(
         .expect("a whole request")
         .to_bytes();
     world.0.send_modify(|served| *served += 1);
+    if is_list {
+        return Ok(Response::new(Full::new(Bytes::from(LIST)).boxed()));
+    }
     if !is_watch {
         let text = format!("{head} {}", String::from_utf8_lossy(&body));
         let mut answer = Response::new(Full::new(Bytes::from(text)).boxed());
@@ -163,7 +171,7 @@ fn acceptor(certificates: &Certificates) -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-fn install_crypto() {
+pub(crate) fn install_crypto() {
     // Another test of this binary may have installed it already.
     let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
 }

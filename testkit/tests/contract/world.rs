@@ -60,7 +60,7 @@ subjects:
   - { kind: ServiceAccount, namespace: NAMESPACE, name: ACCOUNT }
 ";
 
-const HELLO: &str = "
+pub(crate) const HELLO: &str = "
 apiVersion: test.pontoon.io/v1
 kind: Greeting
 metadata: { name: hello }
@@ -68,7 +68,7 @@ spec: { to: world }
 ";
 
 /// The script: `crds --feature F`, `rbac --feature F --namespace N --service-account S`, `run …`.
-fn stand_in(scratch: &Scratch) -> Result<PathBuf> {
+pub(crate) fn stand_in(scratch: &Scratch) -> Result<PathBuf> {
     let exe = std::env::current_exe()?;
     let crds = scratch.write("crds.yaml", CRDS)?;
     let rbac = scratch.write("rbac.yaml", RBAC)?;
@@ -128,6 +128,7 @@ async fn greet(client: &Client, greeting: DynamicObject) {
     if std::env::var("PONTOON_TEST_KILL_POINT").is_ok() {
         std::process::abort();
     }
+    reach_point().await;
     let time = std::env::var("PONTOON_TEST_TIME_FACTOR").unwrap();
     let condition = json!({
         "type": "Ready", "status": "True", "reason": "Greeted", "observedGeneration": generation,
@@ -143,6 +144,24 @@ async fn greet(client: &Client, greeting: DynamicObject) {
     .await
     .unwrap();
     println!("greeted in {namespace}");
+}
+
+/// The kill point `before-status`, as the operator has it.
+async fn reach_point() {
+    let chosen = || {
+        let file = std::env::var("PONTOON_TEST_KILL_FILE").unwrap();
+        std::fs::read_to_string(file).unwrap_or_default()
+    };
+    if chosen().contains("before-status abort") {
+        println!("kill point before-status#1");
+        std::process::abort();
+    }
+    if chosen().contains("before-status hold") {
+        println!("kill point before-status held");
+        while chosen().contains("before-status hold") {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    }
 }
 
 /// Answers every request at `address` with `body`.
@@ -161,7 +180,7 @@ fn serve(address: String, body: &'static str) {
     });
 }
 
-fn greetings() -> ApiResource {
+pub(crate) fn greetings() -> ApiResource {
     ApiResource::from_gvk(&GroupVersionKind::gvk("test.pontoon.io", "v1", "Greeting"))
 }
 
@@ -225,6 +244,38 @@ async fn an_operator_continues_after_a_death_at_a_kill_point() -> Result<()> {
         .restart(|options| options.kill_point = None)
         .await?;
     team.until_dynamic(&greetings(), "hello", is("Ready", "Greeted"))
+        .await?;
+    Ok(())
+}
+
+#[tokio::test]
+async fn kill_points_are_chosen_while_the_operator_runs() -> Result<()> {
+    let scratch = Scratch::new("stand-in")?;
+    let plan = World::new()
+        .feature("greet")
+        .time(1)
+        .binary(stand_in(&scratch)?);
+    let world = plan.start().await?;
+    let team = world.namespace("payments").await?;
+    let (operator, points) = (world.operator(), world.operator().kill_file());
+
+    points.pause("before-status")?;
+    let before = world.mark();
+    team.apply(HELLO).await?;
+    operator.logs("kill point before-status held").await?;
+    assert!(world.writes_since(before).await?.is_empty(), "it waits");
+    points.release("before-status")?;
+    team.until_dynamic(&greetings(), "hello", is("Ready", "Greeted"))
+        .await?;
+    assert!(points.fired()?.is_empty());
+
+    points.abort("before-status")?;
+    team.apply(&HELLO.replace("name: hello", "name: again"))
+        .await?;
+    operator.died().await?;
+    assert_eq!(points.fired()?, ["before-status#1"]);
+    operator.restart(|_| {}).await?; // the choice is gone with its abort
+    team.until_dynamic(&greetings(), "again", is("Ready", "Greeted"))
         .await?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod fields;
 mod reference;
+mod roles;
 mod values;
 
 use std::collections::BTreeMap;
@@ -108,27 +109,25 @@ fn chart(operator: &Operator) -> Result<Files, Error> {
         namespace,
         "--service-account",
         account,
+        "--chart-lists",
     ];
-    let mut add = |part: &str, documents: &[&str]| {
-        let text = templated(&documents.join("\n---\n"));
-        files.insert(
-            format!("{GENERATED}/{part}/rbac.yaml"),
-            marked(Set::Chart, &text),
-        );
+    let values = std::fs::read_to_string(cargo::root().join(VALUES));
+    let values = values.doing(format_args!("reading {VALUES}"))?;
+    let mut add = |part: &str, documents: &[&str]| -> Result<(), Error> {
+        let text = roles::template(part, documents, &values).doing("pontoon rbac")?;
+        let text = marked(Set::Chart, &templated(&text));
+        files.insert(format!("{GENERATED}/{part}/rbac.yaml"), text);
+        Ok(())
     };
     // Every output contains the engine's objects; the chart needs them only once.
     let all = operator.print(&base)?;
-    add("engine", &of_engine(&all, true)?);
+    add("engine", &of_engine(&all, true)?)?;
     for feature in operator.features()? {
         let rbac = operator.print(&[&base[..], &["--feature", &feature]].concat())?;
-        add(&feature, &of_engine(&rbac, false)?);
+        add(&feature, &of_engine(&rbac, false)?)?;
     }
-    let values = cargo::root().join(VALUES);
-    if values.exists() {
-        let text = std::fs::read_to_string(&values).doing(format_args!("reading {VALUES}"))?;
-        let schema = values::schema(&text).doing(VALUES)?;
-        files.insert(VALUES_SCHEMA.to_owned(), schema);
-    }
+    let schema = values::schema(&values).doing(VALUES)?;
+    files.insert(VALUES_SCHEMA.to_owned(), schema);
     Ok(files)
 }
 

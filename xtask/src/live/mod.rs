@@ -2,6 +2,7 @@
 
 mod app;
 mod cloud;
+mod clusters;
 mod examples;
 mod screen;
 mod surroundings;

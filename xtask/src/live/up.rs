@@ -2,6 +2,7 @@
 
 use std::io::{Write, stdout};
 use std::path::PathBuf;
+use std::thread;
 use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
@@ -40,9 +41,7 @@ pub(crate) async fn up(how: Up) -> Result<Verdict, Error> {
         feature: None,
     };
     let progress = Progress::new();
-    let operator =
-        Operator::at(progress.aside("building pontoon", || cargo::operator(OperatorBuild::Plain))?);
-    ensure_tools(&wanted, &progress)?;
+    let operator = build(&wanted, &progress)?;
     // From here on we stop the children ourselves; before, Ctrl-C also reached cargo and go.
     let mut interrupt = Interrupt::listen()?;
     let run = async {
@@ -62,6 +61,18 @@ pub(crate) async fn up(how: Up) -> Result<Verdict, Error> {
         verdict = run => verdict,
         () = interrupt.wait() => Ok(Verdict::of(!how.once)),
     }
+}
+
+/// Builds Pontoon, and beside it the missing tools.
+fn build(wanted: &Wanted, progress: &Progress) -> Result<Operator, Error> {
+    thread::scope(|scope| {
+        let tools = scope.spawn(|| ensure_tools(wanted, progress));
+        let operator =
+            progress.aside("building pontoon", || cargo::operator(OperatorBuild::Plain))?;
+        let panicked = || Err(Error::new("building the tools panicked"));
+        tools.join().unwrap_or_else(|_| panicked())?;
+        Ok(Operator::at(operator))
+    })
 }
 
 fn absolute(path: &PathBuf) -> Result<PathBuf, Error> {

@@ -1,19 +1,27 @@
 //! `cargo xtask world <feature>`: a feature's test world that keeps running, for manual work.
 
+use std::fmt::Display;
 use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
+use testkit::WorldPlan;
 use tokio::time::sleep;
 
-use super::surroundings::{Surroundings, Wanted, ensure_tools};
+use super::clusters;
+use super::surroundings::{Surroundings, Wanted, deep, ensure_tools};
 use crate::cargo::{self, OperatorBuild};
 use crate::interrupt::Interrupt;
 use crate::operator::Operator;
 use crate::progress::Progress;
+use crate::tools;
 use crate::verdict::{Error, Verdict, While};
+
+/// The files of a running world, in `target/world`.
+const ENV: &str = "env";
+const PIDS: &str = "pids";
 
 /// Starts the world of `feature` and runs until stopped.
 pub(crate) async fn world(feature: &str) -> Result<Verdict, Error> {
@@ -28,23 +36,33 @@ pub(crate) async fn world(feature: &str) -> Result<Verdict, Error> {
             "no feature is named {feature}; the features are {features}"
         )));
     }
+    let folder = cargo::root().join("target/world");
+    let ended = match clusters::plan(feature) {
+        Some(plan) => Box::pin(run_clusters(plan, &operator, progress, &folder)).await,
+        None => Box::pin(run_one(feature, &operator, progress, &folder)).await,
+    };
+    for name in [ENV, PIDS] {
+        fs::remove_file(folder.join(name)).ok(); // it may not have been written
+    }
+    ended
+}
+
+/// One cluster, Vault and AWS.
+async fn run_one(
+    feature: &str,
+    operator: &Operator,
+    progress: Progress,
+    folder: &Path,
+) -> Result<Verdict, Error> {
     let wanted = Wanted {
         kubeconfig: None,
         feature: Some(feature.to_owned()),
     };
     ensure_tools(&wanted, &progress)?;
-    // From here on we stop the children ourselves; before, Ctrl-C also reached cargo and go.
-    let mut interrupt = Interrupt::listen()?;
-    let file = cargo::root().join("target/world/env");
     let run = async {
-        let world = Surroundings::start(&wanted, &operator, &progress).await?;
+        let world = Surroundings::start(&wanted, operator, &progress).await?;
         drop(progress);
-        write(&file, &text(&settings(&world)))?;
-        println!("{}", file.display());
-        eprintln!(
-            "In another shell: source {}. Ctrl-C stops everything.",
-            file.display()
-        );
+        announce(&folder.join(ENV), &text(&settings(&world)))?;
         loop {
             if let Some(broken) = world.broken() {
                 return Err(broken);
@@ -52,12 +70,51 @@ pub(crate) async fn world(feature: &str) -> Result<Verdict, Error> {
             sleep(Duration::from_secs(1)).await;
         }
     };
-    let ended = tokio::select! {
+    until_interrupted(Box::pin(run)).await
+}
+
+/// Several clusters. It runs on if an operator ends: killing them is what such a world is for.
+async fn run_clusters(
+    plan: WorldPlan,
+    operator: &Operator,
+    progress: Progress,
+    folder: &Path,
+) -> Result<Verdict, Error> {
+    tools::ensure(&clusters::TOOLS, &progress)?;
+    let run = async {
+        progress.step("starting the clusters");
+        let world = plan.binary(operator.path()).start().await.map_err(deep)?;
+        drop(progress);
+        let pids = folder.join(PIDS);
+        write(&pids, &clusters::pid_lines(&world))?;
+        let settings = clusters::settings(&world, &pids);
+        announce(&folder.join(ENV), &text(&settings))?;
+        std::future::pending().await
+    };
+    until_interrupted(Box::pin(run)).await
+}
+
+/// Runs until Ctrl-C, which from here on leaves it to us to stop the children; before, it also reached
+/// cargo and go.
+async fn until_interrupted(
+    run: impl Future<Output = Result<Verdict, Error>>,
+) -> Result<Verdict, Error> {
+    let mut interrupt = Interrupt::listen()?;
+    tokio::select! {
         ended = run => ended,
         () = interrupt.wait() => Ok(Verdict::Holds),
-    };
-    fs::remove_file(&file).ok(); // it may not have been written yet
-    ended
+    }
+}
+
+/// Writes the settings, and prints where they are.
+fn announce(file: &Path, text: &str) -> Result<(), Error> {
+    write(file, text)?;
+    println!("{}", file.display());
+    eprintln!(
+        "In another shell: source {}. Ctrl-C stops everything.",
+        file.display()
+    );
+    Ok(())
 }
 
 fn settings(world: &Surroundings) -> Vec<(&'static str, String)> {
@@ -80,7 +137,7 @@ fn settings(world: &Surroundings) -> Vec<(&'static str, String)> {
     settings
 }
 
-fn text(settings: &[(&str, String)]) -> String {
+fn text(settings: &[(impl Display, String)]) -> String {
     let lines = settings
         .iter()
         .map(|(name, value)| format!("export {name}={}\n", quoted(value)));

@@ -19,6 +19,7 @@ mod distribution;
 mod domains;
 mod group;
 mod invalidation;
+mod operations;
 mod tags;
 mod tenant;
 
@@ -28,6 +29,7 @@ pub use distribution::{Distribution, ParameterDefinition};
 pub use domains::{DnsConfiguration, DomainConflict, Holder};
 pub use group::{Group, GroupBody, GroupSummary};
 pub use invalidation::Invalidation;
+pub(crate) use operations::OPERATIONS;
 pub use tags::Tags;
 pub use tenant::{Domain, Tenant, TenantSummary};
 

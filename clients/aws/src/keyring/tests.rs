@@ -3,6 +3,7 @@ use kernel::{Class, TestClock};
 use parking_lot::Mutex;
 
 use super::*;
+use crate::Unobserved;
 
 const HOUR: Duration = Duration::from_hours(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -16,7 +17,7 @@ struct Script {
 }
 
 impl KeySource for Script {
-    fn fetch(&self) -> Fetching<'_> {
+    fn fetch<'a>(&'a self, _: &'a Arc<View>) -> Fetching<'a> {
         Box::pin(async move {
             tokio::task::yield_now().await;
             self.fetched.fetch_add(1, Ordering::Relaxed);
@@ -48,13 +49,25 @@ impl World {
     }
 
     async fn key(&self) -> Result<String, Error> {
-        let keys = self.keyring.fresh().await?;
+        let keys = self.keyring.fresh(&view()).await?;
+        Ok(keys.access_key_id)
+    }
+
+    async fn new_key(&self) -> Result<String, Error> {
+        let keys = self.keyring.anew(&view()).await?;
         Ok(keys.access_key_id)
     }
 
     fn fetches(&self) -> u64 {
         self.fetched.load(Ordering::Relaxed)
     }
+}
+
+fn view() -> Arc<View> {
+    Arc::new(View {
+        guards: Vec::new(),
+        observer: Arc::new(Unobserved),
+    })
 }
 
 fn keys(id: &str) -> Keys {
@@ -159,6 +172,44 @@ async fn refused_keys_are_replaced_but_newer_ones_are_not() {
     assert_eq!(world.key().await, Ok("two".to_owned()));
     world.keyring.refuse(&keys("one"));
     assert_eq!(world.key().await, Ok("two".to_owned()));
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn keys_can_be_fetched_anew_while_the_old_ones_are_valid() {
+    let world = World::new([
+        Ok(until("one", HOUR)),
+        Ok(until("two", HOUR)),
+        Ok(until("three", HOUR)),
+    ]);
+    assert_eq!(world.new_key().await, Ok("one".to_owned()));
+    assert_eq!(world.new_key().await, Ok("two".to_owned()));
+    let results = join_all((0..50).map(|_| world.new_key())).await;
+    assert!(results.iter().all(|key| *key == Ok("three".to_owned())));
+    assert_eq!(world.key().await, Ok("three".to_owned()));
+    assert_eq!(world.fetches(), 3);
+}
+
+#[tokio::test]
+async fn keys_that_cannot_be_fetched_anew_are_an_error() {
+    let world = World::new([Ok(until("one", HOUR)), Err(failure())]);
+    world.key().await.unwrap();
+    let results = join_all((0..50).map(|_| world.new_key())).await;
+    assert!(results.iter().all(|key| *key == Err(failure())));
+    assert_eq!(world.fetches(), 2);
+    // Calls to AWS still use the old keys.
+    assert_eq!(world.key().await, Ok("one".to_owned()));
+    assert_eq!(world.fetches(), 2);
+}
+
+#[tokio::test]
+async fn a_renewal_that_waits_for_a_failed_fetch_keeps_the_old_keys() {
+    let world = World::new([Ok(until("one", HOUR)), Err(failure())]);
+    world.key().await.unwrap();
+    world.clock.advance(RENEWAL);
+    let (anew, renewed) = futures::join!(world.new_key(), world.key());
+    assert_eq!(anew, Err(failure()));
+    assert_eq!(renewed, Ok("one".to_owned()));
     assert_eq!(world.fetches(), 2);
 }
 

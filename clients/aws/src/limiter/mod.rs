@@ -1,10 +1,10 @@
-//! Rate limits: one token bucket and one queue per account and limit.
+//! Rate limits: one token bucket and one queue per account, region and limit.
 //!
 //! ```text
 //! bucket (how fast) ─┐
 //! queue (in which order) ─┴─▶ permit queue (who may call now)   pure, time is passed in
 //! limiter: a permit queue, its clock and the waiting callers    async
-//! limiters: the limiter of every account and limit
+//! limiters: the limiter of every account, region and limit
 //! ```
 
 mod bucket;

@@ -5,12 +5,15 @@
 
 mod change;
 mod name;
+mod operations;
 mod record;
 mod txt;
 mod zone;
+pub mod zone_writer;
 
 pub use change::{Action, Change, ChangeStatus};
 pub use name::domain;
+pub(crate) use operations::OPERATIONS;
 pub use record::{Alias, Answer, Record, Start};
 pub use txt::{txt_text, txt_value};
 pub use zone::Zone;

@@ -2,6 +2,8 @@
 //!
 //! Each story runs in its own process: no test may change the environment of the others.
 
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
@@ -10,6 +12,8 @@ use aws::{Aws, Error, Settings};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use kernel::{Class, TestClock};
+use parking_lot::Mutex;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::world::{OTHER, OWN, ROLE, Result, Seen, World, caller, parts};
@@ -125,8 +129,26 @@ async fn a_service_can_have_its_own_endpoint() -> Result {
     Ok(())
 }
 
+/// Session names of the calls for a web identity's keys.
+fn session_names(world: &World) -> Vec<String> {
+    let opened = world.sent("AssumeRoleWithWebIdentity").into_iter();
+    let names = opened.map(|entry| {
+        let form = entry["body"].as_str().expect("a form").to_owned();
+        let mut fields = form.split('&');
+        let name = fields.find_map(|field| field.strip_prefix("RoleSessionName="));
+        name.unwrap_or_default().to_owned()
+    });
+    names.collect()
+}
+
+#[rstest]
+#[case::without_a_name(None, "pontoon")]
+#[case::with_a_name(Some("mine"), "mine")]
 #[tokio::test]
-async fn a_web_identity_becomes_its_role() -> Result {
+async fn a_web_identity_becomes_its_role(
+    #[case] name: Option<&str>,
+    #[case] expected: &str,
+) -> Result {
     let world = World::start().await?;
     world.mutate("sts", json!({ "roles": [{ "arn": ROLE }] }));
     let distribution = json!({ "id": "E1" });
@@ -145,8 +167,10 @@ async fn a_web_identity_becomes_its_role() -> Result {
         ("AWS_ROLE_ARN", ROLE),
         ("AWS_REGION", "eu-west-1"),
     ];
+    let name = name.map(|name| ("AWS_ROLE_SESSION_NAME", name));
+    let environment: Vec<_> = environment.into_iter().chain(name).collect();
     run(OTHER, home.path(), &environment)?;
-    assert_eq!(world.sent("AssumeRoleWithWebIdentity").len(), 1);
+    assert_eq!(session_names(&world), [expected]);
     Ok(())
 }
 
@@ -195,5 +219,118 @@ async fn missing_credentials_are_reported() -> Result {
     let expected = format!("{:?}: no AWS credentials", Class::Denied);
     run(&expected, home.path(), &environment)?;
     assert_eq!(world.log(), Vec::<Value>::new());
+    Ok(())
+}
+
+/// Keys as containers and instances get them.
+const KEYS: &str = r#"{
+    "Code": "Success", "AccessKeyId": "test", "SecretAccessKey": "s3cret", "Token": "session",
+    "LastUpdated": "2020-01-01T00:00:00Z", "Expiration": "2120-01-01T00:00:00Z"
+}"#;
+
+/// A server that gives keys: answers a request, of which it gets the first line, with a body or 404.
+/// Returns its address, and the requests it will have got.
+fn gives_keys(
+    answer: fn(&str) -> Option<&'static str>,
+) -> Result<(String, Arc<Mutex<Vec<String>>>)> {
+    let listener = TcpListener::bind("127.0.0.1:0")?;
+    let address = format!("http://{}", listener.local_addr()?);
+    let requests = Arc::<Mutex<Vec<String>>>::default();
+    let log = Arc::clone(&requests);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let Ok(mut stream) = stream else { return };
+            let mut request = vec![0; 16 << 10];
+            let read = stream.read(&mut request).unwrap_or(0);
+            let request = String::from_utf8_lossy(&request[..read]).to_lowercase();
+            let (status, body) = match answer(request.lines().next().unwrap_or_default()) {
+                Some(body) => (200, body),
+                None => (404, ""),
+            };
+            log.lock().push(request);
+            let answer = format!(
+                "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Type: application/json\r\n\
+                 X-aws-ec2-metadata-token-ttl-seconds: 600\r\nContent-Length: {}\r\n\r\n{body}",
+                body.len()
+            );
+            stream.write_all(answer.as_bytes()).ok();
+        }
+    });
+    Ok((address, requests))
+}
+
+#[tokio::test]
+async fn a_container_shows_its_token_and_gets_keys() -> Result {
+    let world = World::start().await?;
+    let home = tempfile::tempdir()?;
+    let (address, requests) = gives_keys(|_| Some(KEYS))?;
+    let environment = [
+        ("AWS_ENDPOINT_URL", &*world.emulator.url()),
+        (
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            &format!("{address}/keys"),
+        ),
+        ("AWS_CONTAINER_AUTHORIZATION_TOKEN", "pod-token"),
+        ("AWS_REGION", "eu-west-1"),
+    ];
+    run(OWN, home.path(), &environment)?;
+    let requests = requests.lock();
+    assert!(requests[0].starts_with("get /keys "), "{requests:?}");
+    assert!(
+        requests[0].contains("authorization: pod-token"),
+        "{requests:?}"
+    );
+    Ok(())
+}
+
+#[tokio::test]
+async fn keys_of_a_container_do_not_pass_a_proxy() -> Result {
+    let world = World::start().await?;
+    let home = tempfile::tempdir()?;
+    let (address, requests) = gives_keys(|_| Some(KEYS))?;
+    let (proxy, seen_by_proxy) = gives_keys(|_| None)?;
+    let environment = [
+        ("AWS_ENDPOINT_URL", &*world.emulator.url()),
+        (
+            "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+            &format!("{address}/keys"),
+        ),
+        ("AWS_REGION", "eu-west-1"),
+        ("HTTP_PROXY", &proxy),
+        ("ALL_PROXY", &proxy),
+    ];
+    run(OWN, home.path(), &environment)?;
+    assert_eq!(requests.lock().len(), 1);
+    assert_eq!(*seen_by_proxy.lock(), Vec::<String>::new());
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_instance_gives_the_keys_of_its_role() -> Result {
+    let world = World::start().await?;
+    let home = tempfile::tempdir()?;
+    let (address, requests) = gives_keys(|line| match line.split(' ').nth(1)? {
+        "/latest/api/token" => Some("session"),
+        "/latest/meta-data/iam/security-credentials/" => Some("role"),
+        "/latest/meta-data/iam/security-credentials/role" => Some(KEYS),
+        _ => None,
+    })?;
+    let environment = [
+        ("AWS_ENDPOINT_URL", &*world.emulator.url()),
+        ("AWS_EC2_METADATA_SERVICE_ENDPOINT", &*address),
+        ("AWS_EC2_METADATA_DISABLED", "false"),
+        ("AWS_REGION", "eu-west-1"),
+    ];
+    run(OWN, home.path(), &environment)?;
+    let requests = requests.lock();
+    assert!(
+        requests[0].starts_with("put /latest/api/token "),
+        "{requests:?}"
+    );
+    let session = "x-aws-ec2-metadata-token: session";
+    assert!(
+        requests.last().is_some_and(|last| last.contains(session)),
+        "{requests:?}"
+    );
     Ok(())
 }

@@ -3,6 +3,7 @@
 use clap::{Arg, ArgAction, ArgMatches, Command, ValueEnum, value_parser};
 
 pub use crate::flags::flag;
+use crate::flags::of_process;
 
 use super::Format;
 
@@ -141,7 +142,7 @@ pub fn format(args: &ArgMatches) -> Option<Format> {
 }
 
 /// The flags of `pontoon run`, parsed from the values `given`. `own` are the flags of the feature. The
-/// operator's namespace is always set.
+/// flags of the process and the operator's namespace are always there.
 ///
 /// # Errors
 /// A value is invalid for its flag.
@@ -156,6 +157,7 @@ pub fn as_run<'a>(
     Command::new("run")
         .no_binary_name(true)
         .args(own)
+        .args(of_process())
         .arg(Arg::new(NAMESPACE).long(NAMESPACE))
         .try_get_matches_from(arguments)
 }

@@ -5,16 +5,20 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
 use kernel::ObjectKey;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::hub::WatchKey;
+use crate::hub::{Cache, WatchKey};
 use crate::stored::Stored;
 
 type Map = Arc<dyn Fn(&Stored) -> Vec<ObjectKey> + Send + Sync>;
 type Filter = Arc<dyn Fn(&Stored) -> u64 + Send + Sync>;
 
-/// Objects that a controller follows besides its own.
+/// Which objects a controller follows besides its own, and which of its objects they affect.
+///
+/// A change of a followed object wakes the objects that `map` names, unless it is the echo of a write
+/// by their own pass. UIDs tell the echoes of several clusters apart.
 #[derive(Clone)]
-pub(crate) struct Following {
+pub struct FollowSpec {
     pub(super) key: WatchKey,
     map: Map,
     /// A hash of the relevant fields of a followed object. Without it, every version counts.
@@ -23,8 +27,9 @@ pub(crate) struct Following {
     has_references: bool,
 }
 
-impl Following {
-    pub(super) fn new(
+impl FollowSpec {
+    /// Follows the objects of `key`. A change or deletion of one affects the objects that `map` names.
+    pub fn new(
         key: WatchKey,
         map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
@@ -36,7 +41,9 @@ impl Following {
         }
     }
 
-    pub(super) fn when_changed<T: Hash>(
+    /// Counts only the changes that change the value of `relevant`.
+    #[must_use]
+    pub fn when_changed<T: Hash>(
         self,
         relevant: impl Fn(&Stored) -> T + Send + Sync + 'static,
     ) -> Self {
@@ -51,16 +58,42 @@ impl Following {
         }
     }
 
-    /// Whether the result of a change depends on earlier changes.
-    pub(super) fn has_memory(&self) -> bool {
-        self.filter.is_some() || self.has_references
-    }
-
-    pub(super) fn with_references(self) -> Self {
+    /// Takes `map` for the references of a followed object: when they change, the objects that it named
+    /// before are affected too.
+    #[must_use]
+    pub fn with_references(self) -> Self {
         Self {
             has_references: true,
             ..self
         }
+    }
+
+    /// Whether the result of a change depends on earlier changes.
+    pub(super) fn has_memory(&self) -> bool {
+        self.filter.is_some() || self.has_references
+    }
+}
+
+/// A follower that was added while its controller runs. It ends when this value is dropped, when the
+/// controller ends, or when the followed cluster is closed.
+#[must_use = "the follower ends when this is dropped"]
+pub struct Following {
+    cache: Cache,
+    _end: DropGuard,
+}
+
+impl Following {
+    pub(super) fn new(cache: Cache, end: CancellationToken) -> Self {
+        Self {
+            cache,
+            _end: end.drop_guard(),
+        }
+    }
+
+    /// The followed objects. Passes do not wait for this cache: they must check that it is settled
+    /// before they take an object for absent.
+    pub fn cache(&self) -> &Cache {
+        &self.cache
     }
 }
 
@@ -73,7 +106,7 @@ pub(super) struct LastSeen {
 
 impl LastSeen {
     /// The objects that an applied object affects.
-    pub(super) fn applied(&mut self, object: &Stored, following: &Following) -> Vec<ObjectKey> {
+    pub(super) fn applied(&mut self, object: &Stored, following: &FollowSpec) -> Vec<ObjectKey> {
         if let Some(filter) = &following.filter {
             let hash = filter(object);
             if self.hashes.insert(object.key().clone(), hash) == Some(hash) {
@@ -89,7 +122,7 @@ impl LastSeen {
     }
 
     /// The objects that a deleted object affects.
-    pub(super) fn deleted(&mut self, object: &Stored, following: &Following) -> Vec<ObjectKey> {
+    pub(super) fn deleted(&mut self, object: &Stored, following: &FollowSpec) -> Vec<ObjectKey> {
         self.hashes.remove(object.key());
         let before = self.references.remove(object.key());
         merged((following.map)(object), before.unwrap_or_default())
@@ -129,8 +162,8 @@ mod tests {
     }
 
     /// Affects the object that the field `refers` names.
-    fn following() -> Following {
-        Following::new(WatchKey::all(Kind::of::<ConfigMap>()), |object| {
+    fn following() -> FollowSpec {
+        FollowSpec::new(WatchKey::all(Kind::of::<ConfigMap>()), |object| {
             let refers = field(object, "refers");
             refers.map(|name| key(&name)).into_iter().collect()
         })

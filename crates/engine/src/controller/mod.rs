@@ -8,6 +8,7 @@ mod spec;
 use std::collections::{BTreeSet, HashMap};
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -18,19 +19,21 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
+pub use followed::{FollowSpec, Following};
 pub use spec::{ControllerSpec, Reconcile};
 
+use crate::applier::ApplyMemory;
 use crate::echo::{self, Echoes, Version};
 use crate::events::Events;
 use crate::hub::{Cache, Change, Followed, Hub, WatchKey};
 use crate::metrics::{Metrics, OfController};
-use crate::pass::{PASS_SPAN, Pass};
+use crate::pass::{OwnWrites, PASS_SPAN, Pass};
 use crate::queue::{Cause, Next, PassRequest, Queue};
 use crate::slot::{Slot, Slots};
 use crate::stored::Stored;
 use crate::tasks::panic_message;
-use crate::{Classified, Tasks};
-use followed::{Following, LastSeen};
+use crate::{Classified, Kind, Tasks};
+use followed::LastSeen;
 use handled::Handled;
 pub(crate) use spec::{Failure, Passes};
 
@@ -111,9 +114,12 @@ pub(crate) struct Controller {
     cache: Cache,
     followed: Vec<Cache>,
     needed: Vec<Cache>,
+    /// The number of running followers.
+    followers: AtomicUsize,
     state: Mutex<State>,
     changed: Notify,
     slots: Slots,
+    own_applies: ApplyMemory,
 }
 
 impl Controller {
@@ -125,15 +131,20 @@ impl Controller {
         tasks: &Tasks,
         predecessors: Vec<CancellationToken>,
     ) -> Arc<Self> {
-        let caches = |keys: Vec<WatchKey>| -> Vec<Cache> {
-            keys.into_iter().map(|key| context.hub.cache(key)).collect()
+        let cache = |hub: &Option<Hub>, key: &WatchKey| -> Cache {
+            hub.as_ref().unwrap_or(&context.hub).cache(key.clone())
         };
-        let followed = caches(spec.follows.iter().map(|one| one.key.clone()).collect());
-        let needed = caches(spec.needs.clone());
+        let followed = spec.follows.iter();
+        let followed = followed
+            .map(|(hub, follow)| cache(hub, &follow.key))
+            .collect();
+        let needed = spec.needs.iter();
+        let needed = needed.map(|(hub, key)| cache(hub, key)).collect();
         let primary = context.hub.follow(spec.key.clone());
         let concurrency = spec.concurrency.unwrap_or(context.concurrency).max(1);
         let controller = Arc::new(Self {
             label: OfController {
+                cluster: context.hub.cluster_label(),
                 feature: context.feature.clone(),
                 group: spec.kind().group.clone(),
                 kind: spec.kind().kind.clone(),
@@ -141,7 +152,7 @@ impl Controller {
             outcomes: Mutex::default(),
             cache: context.hub.cache(spec.key.clone()),
             state: Mutex::new(State {
-                queue: Queue::new(spec.backoff),
+                queue: Queue::new(spec.backoff).with_pass_interval(spec.pass_interval),
                 last_passes: HashMap::new(),
                 served: HashMap::new(),
                 echoes: Echoes::default(),
@@ -152,15 +163,17 @@ impl Controller {
             }),
             changed: Notify::new(),
             slots: Slots::new(concurrency),
+            own_applies: ApplyMemory::default(),
             followed,
             needed,
+            followers: AtomicUsize::new(0),
             spec,
             context,
         });
         tasks.spawn(controller.clone().follow_primary(primary));
-        for following in controller.spec.follows.clone() {
-            let followed = controller.context.hub.follow(following.key.clone());
-            tasks.spawn(controller.clone().follow_other(followed, following));
+        for (hub, follow) in controller.spec.follows.clone() {
+            let hub = hub.unwrap_or_else(|| controller.context.hub.clone());
+            controller.start_follower(&hub, follow, CancellationToken::new(), tasks);
         }
         tasks.run(
             controller
@@ -168,6 +181,16 @@ impl Controller {
                 .run_while_leading(tasks.child(), predecessors),
         );
         controller
+    }
+
+    /// The labels of its metrics.
+    pub(crate) fn label(&self) -> &OfController {
+        &self.label
+    }
+
+    /// The kind of its objects.
+    pub(crate) fn kind(&self) -> &Kind {
+        self.spec.kind()
     }
 
     /// Queues a pass over an object. Tasks that sweep call this.
@@ -183,6 +206,39 @@ impl Controller {
     /// Queues a pass after `delay`, so that many objects that waited for one event do not run at once.
     pub(crate) fn wake_in(&self, key: &ObjectKey, delay: Duration) {
         self.request(|queue, now| queue.add_in(key, delay, now));
+    }
+
+    /// Follows more objects, of any cluster, until the returned value is dropped or `tasks` are stopped.
+    pub(crate) fn follow(
+        self: &Arc<Self>,
+        hub: &Hub,
+        follow: FollowSpec,
+        tasks: &Tasks,
+    ) -> Following {
+        let (cache, end) = (hub.cache(follow.key.clone()), CancellationToken::new());
+        self.start_follower(hub, follow, end.clone(), tasks);
+        Following::new(cache, end)
+    }
+
+    fn start_follower(
+        self: &Arc<Self>,
+        hub: &Hub,
+        follow: FollowSpec,
+        end: CancellationToken,
+        tasks: &Tasks,
+    ) {
+        let followed = hub.follow(follow.key.clone());
+        let (controller, hub) = (self.clone(), hub.clone());
+        self.followers.fetch_add(1, Ordering::SeqCst);
+        tasks.spawn(async move {
+            tokio::select! {
+                biased; // after its end a follower wakes nothing
+                () = end.cancelled() => {}
+                () = hub.stopped() => {}
+                () = controller.clone().follow_other(followed, follow) => {}
+            }
+            controller.followers.fetch_sub(1, Ordering::SeqCst);
+        });
     }
 
     async fn follow_primary(self: Arc<Self>, mut objects: Followed) {
@@ -204,15 +260,15 @@ impl Controller {
         }
     }
 
-    async fn follow_other(self: Arc<Self>, mut others: Followed, following: Following) {
+    async fn follow_other(self: Arc<Self>, mut others: Followed, follow: FollowSpec) {
         let mut seen = LastSeen::default();
         loop {
             match others.next().await {
                 Change::Synced => {}
                 // While no passes run, only `seen` needs changes: passes begin with every object.
-                _ if !following.has_memory() && self.record_missed_change() => {}
+                _ if !follow.has_memory() && self.record_missed_change() => {}
                 Change::Apply(other) => {
-                    let keys = self.affected_keys(&other, || seen.applied(&other, &following));
+                    let keys = self.affected_keys(&other, || seen.applied(&other, &follow));
                     if !self.record_missed_change() {
                         for key in keys {
                             self.followed_object_changed(&key, &other);
@@ -220,7 +276,7 @@ impl Controller {
                     }
                 }
                 Change::Delete(other) => {
-                    let keys = self.affected_keys(&other, || seen.deleted(&other, &following));
+                    let keys = self.affected_keys(&other, || seen.deleted(&other, &follow));
                     if !self.record_missed_change() {
                         for key in keys {
                             self.add(&key, Cause::Followed);
@@ -271,7 +327,10 @@ impl Controller {
             Some(last_pass) if last_pass.has_same_user_fields(object) => {
                 state.queue.add(key, Cause::Followed, now);
             }
-            None if !state.synced => state.plan_first_pass(key, now),
+            None if !state.synced => {
+                let delay = self.spec.first_delay(object, fastrand::f64());
+                state.plan_first_pass(key, delay, now);
+            }
             Some(_) | None => state.queue.add(key, Cause::User, now),
         }
         drop(state);
@@ -289,7 +348,10 @@ impl Controller {
         for object in self.cache.store().all() {
             let key = object.key();
             match state.last_passes.get(key) {
-                None => state.plan_first_pass(key, now),
+                None => {
+                    let delay = self.spec.first_delay(&object, fastrand::f64());
+                    state.plan_first_pass(key, delay, now);
+                }
                 Some(last_pass) if !last_pass.is_current(&object) => {
                     state.queue.add(key, Cause::Followed, now);
                 }
@@ -367,6 +429,7 @@ impl Controller {
     ) {
         let ended = predecessors.iter().map(CancellationToken::cancelled);
         tokio::select! {
+            biased; // a controller of a closed cluster creates no series
             () = tasks.stopped() => return,
             _ = futures::future::join_all(ended) => {}
         }
@@ -397,21 +460,22 @@ impl Controller {
     }
 
     /// Waits until the caches have been read, so that no pass takes an unread object for absent. The
-    /// wait for needed objects has no limit, the wait for followed objects has [`SETTLE_TIMEOUT`].
+    /// wait for needed objects has no limit, the wait for followed objects has [`SETTLE_TIMEOUT`]. There
+    /// is no wait for followed objects of a closed cluster.
     async fn wait_for_caches(&self) {
         let kind = &self.label.kind;
         let both = async {
-            wait_until_read(&self.needed).await;
-            wait_until_read(&self.followed).await;
+            wait_for_all(&self.needed, Cache::is_settled).await;
+            wait_for_all(&self.followed, is_read_or_ended).await;
         };
         if tokio::time::timeout(SETTLE_TIMEOUT, both).await.is_ok() {
             return;
         }
         if !self.needed.iter().all(Cache::is_settled) {
             tracing::warn!(%kind, "no passes yet: needed objects cannot be read; see /readyz?verbose");
-            wait_until_read(&self.needed).await;
+            wait_for_all(&self.needed, Cache::is_settled).await;
         }
-        if !self.followed.iter().all(Cache::is_settled) {
+        if !self.followed.iter().all(is_read_or_ended) {
             tracing::warn!(%kind, "followed objects cannot be read yet; passes start without them");
         }
     }
@@ -506,6 +570,7 @@ impl Controller {
             details: tracing::Span::none(),
             written: None,
             is_absent,
+            own: OwnWrites::new(self.own_applies.clone()),
         };
         // An error span: log lines have its fields at --log-level=warn and error, too.
         let span = tracing::error_span!(
@@ -601,7 +666,7 @@ impl Controller {
             blocked_since,
         };
         state.last_passes.insert(key.clone(), last_pass);
-        let wrote = if self.spec.follows.is_empty() {
+        let wrote = if self.followers.load(Ordering::SeqCst) == 0 {
             Vec::new()
         } else {
             wrote
@@ -685,9 +750,10 @@ impl Controller {
 }
 
 impl State {
-    /// Plans the first pass over an object that existed before passes began.
-    fn plan_first_pass(&mut self, key: &ObjectKey, now: Duration) {
-        let delay = self.first_delay();
+    /// Plans the first pass over an object that existed before passes began: after `delay`, or after those
+    /// of other objects.
+    fn plan_first_pass(&mut self, key: &ObjectKey, delay: Option<Duration>, now: Duration) {
+        let delay = delay.unwrap_or_else(|| self.first_delay());
         self.queue.add_first(key, delay, now);
     }
 
@@ -705,10 +771,15 @@ fn first_delay(before: u32) -> Duration {
     FIRST_GAP.saturating_mul(ahead).min(FIRST_WINDOW)
 }
 
-async fn wait_until_read(caches: &[Cache]) {
-    while !caches.iter().all(Cache::is_settled) {
+async fn wait_for_all(caches: &[Cache], is_ready: fn(&Cache) -> bool) {
+    while !caches.iter().all(is_ready) {
         tokio::time::sleep(SETTLE_POLL).await;
     }
+}
+
+/// Whether a followed cache has been read, or never will be because its cluster was closed.
+fn is_read_or_ended(cache: &Cache) -> bool {
+    cache.is_settled() || cache.has_ended()
 }
 
 /// When the next pass is due, from how this one ended.

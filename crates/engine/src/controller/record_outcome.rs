@@ -93,11 +93,13 @@ impl Controller {
 
     fn outcome(&self, outcome: &'static str) -> Outcome {
         let OfController {
+            cluster,
             feature,
             group,
             kind,
         } = self.label.clone();
         Outcome {
+            cluster,
             feature,
             group,
             kind,
@@ -107,11 +109,13 @@ impl Controller {
 
     fn depth(&self, cause: Cause) -> Depth {
         let OfController {
+            cluster,
             feature,
             group,
             kind,
         } = self.label.clone();
         Depth {
+            cluster,
             feature,
             group,
             kind,

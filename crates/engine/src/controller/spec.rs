@@ -1,6 +1,7 @@
 //! The settings of a controller, and the code of its passes.
 
 use std::hash::Hash;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +9,10 @@ use futures::future::BoxFuture;
 use kernel::{Backoff, Class, ObjectKey, Progress, spread};
 use serde::de::DeserializeOwned;
 
-use super::followed::Following;
-use crate::hub::WatchKey;
+use super::followed::FollowSpec;
+use crate::hub::{Hub, WatchKey};
 use crate::kind_core::{CorePasses, KindIo};
+use crate::queue::PASS_INTERVAL;
 use crate::stored::{Malformed, Stored};
 use crate::{Classified, Kind, Pass};
 
@@ -82,17 +84,27 @@ const LONG_BLOCKED: Duration = Duration::from_secs(60 * 60);
 /// Passes over blocked objects are spread around their pace by this share.
 const BLOCKED_SPREAD: f64 = 0.2;
 
+/// The time within which the first passes over objects that are not urgent begin.
+#[derive(Clone)]
+pub(super) struct FirstWindow {
+    window: Duration,
+    is_urgent: Arc<dyn Fn(&Stored) -> bool + Send + Sync>,
+}
+
 /// The settings of a controller, and the code of its passes.
 #[derive(Clone)]
 pub struct ControllerSpec {
     pub(super) key: WatchKey,
     pub(super) passes: Arc<dyn Passes>,
-    pub(super) follows: Vec<Following>,
-    pub(super) needs: Vec<WatchKey>,
+    /// With the hub of another cluster; none for the controller's own.
+    pub(super) follows: Vec<(Option<Hub>, FollowSpec)>,
+    pub(super) needs: Vec<(Option<Hub>, WatchKey)>,
     pub(super) concurrency: Option<usize>,
     pub(super) resync: Duration,
     pub(super) blocked_pace: (Duration, Duration),
     pub(super) backoff: Backoff,
+    pub(super) pass_interval: Duration,
+    pub(super) first_window: Option<FirstWindow>,
     pub(super) deadline: Duration,
     pub(super) reconcile_now: Vec<String>,
     pub(super) paused: Vec<String>,
@@ -119,6 +131,8 @@ impl ControllerSpec {
             resync: Duration::from_secs(300),
             blocked_pace: (Duration::from_secs(300), Duration::from_secs(1800)),
             backoff: Backoff::default(),
+            pass_interval: PASS_INTERVAL,
+            first_window: None,
             deadline: Duration::from_secs(60),
             reconcile_now: vec![kernel::RECONCILE_NOW.to_owned()],
             paused: vec![kernel::PAUSED.to_owned()],
@@ -132,7 +146,15 @@ impl ControllerSpec {
     /// For objects that passes do not need: [`ControllerSpec::follow`] waits 30 s at most.
     #[must_use]
     pub fn needs(mut self, key: WatchKey) -> Self {
-        self.needs.push(key);
+        self.needs.push((None, key));
+        self
+    }
+
+    /// Like [`needs`](Self::needs), for objects of another cluster. If that cluster is closed, no more
+    /// passes begin after the next change of the leader.
+    #[must_use]
+    pub fn needs_on(mut self, hub: &Hub, key: WatchKey) -> Self {
+        self.needs.push((Some(hub.clone()), key));
         self
     }
 
@@ -144,7 +166,15 @@ impl ControllerSpec {
         key: WatchKey,
         map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        self.follows.push(Following::new(key, map));
+        self.follows.push((None, FollowSpec::new(key, map)));
+        self
+    }
+
+    /// Follows objects of another cluster, as long as it is not closed. Passes begin when all of them
+    /// have been read, or after 30 s.
+    #[must_use]
+    pub fn follow_on(mut self, hub: &Hub, follow: FollowSpec) -> Self {
+        self.follows.push((Some(hub.clone()), follow));
         self
     }
 
@@ -156,8 +186,8 @@ impl ControllerSpec {
         relevant: impl Fn(&Stored) -> T + Send + Sync + 'static,
         map: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        let following = Following::new(key, map).when_changed(relevant);
-        self.follows.push(following);
+        let follow = FollowSpec::new(key, map).when_changed(relevant);
+        self.follows.push((None, follow));
         self
     }
 
@@ -169,8 +199,8 @@ impl ControllerSpec {
         key: WatchKey,
         references: impl Fn(&Stored) -> Vec<ObjectKey> + Send + Sync + 'static,
     ) -> Self {
-        let following = Following::new(key, references).with_references();
-        self.follows.push(following);
+        let follow = FollowSpec::new(key, references).with_references();
+        self.follows.push((None, follow));
         self
     }
 
@@ -244,6 +274,44 @@ impl ControllerSpec {
     #[must_use]
     pub fn backoff(self, backoff: Backoff) -> Self {
         Self { backoff, ..self }
+    }
+
+    /// The least time between the starts of two passes over one object, 100 ms by default. Many edits
+    /// within it cause one pass. A pass that ends with [`Progress::Again`] does not wait for it.
+    ///
+    /// # When not to use it
+    /// For a longer delay between checks: a user's change would wait for it too.
+    #[must_use]
+    pub fn pass_interval(self, pass_interval: Duration) -> Self {
+        Self {
+            pass_interval,
+            ..self
+        }
+    }
+
+    /// Spreads the first passes over the objects that exist at a start evenly over `window`, because each
+    /// calls an external system. Objects that are urgent have theirs at once, 2,000 a second at most. A
+    /// change of an object does not wait for its first pass.
+    #[must_use]
+    pub fn first_window(
+        self,
+        window: Duration,
+        is_urgent: impl Fn(&Stored) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        let is_urgent = Arc::new(is_urgent);
+        Self {
+            first_window: Some(FirstWindow { window, is_urgent }),
+            ..self
+        }
+    }
+
+    /// The delay of the first pass over `object` within the controller's own window; none if the default
+    /// order applies. `random` from 0 to 1 chooses it.
+    pub(super) fn first_delay(&self, object: &Stored, random: f64) -> Option<Duration> {
+        let FirstWindow { window, is_urgent } = self.first_window.as_ref()?;
+        // A panic of `is_urgent` concerns one object and must not end the controller.
+        let is_urgent = catch_unwind(AssertUnwindSafe(|| is_urgent(object))).unwrap_or(true);
+        (!is_urgent).then(|| window.mul_f64(random))
     }
 
     /// The longest time that one pass may take.

@@ -1,6 +1,7 @@
 //! Which passes run and which are urgent, across changes of the leader, panics and slow readers.
 
 mod absent;
+mod follow;
 
 use std::convert::Infallible;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -401,6 +402,35 @@ async fn first_passes_are_spread_and_an_edit_does_not_wait() {
     assert_eq!(edited.len(), 1, "{edited:?}");
     let others = replica.after(|_| {}).await;
     assert_eq!(others.len(), 198);
+    replica.tasks.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn urgent_first_passes_come_before_those_of_the_window() {
+    let is_urgent = |object: &Stored| match &*object.key().name {
+        "panics" => panic!("a mistake"),
+        name => name.starts_with("urgent"),
+    };
+    let window = Duration::from_secs(600);
+    let replica =
+        Replica::start_with(|spec| spec.first_window(window, is_urgent).resync(10 * window));
+    for name in ["urgent-1", "urgent-2", "panics"] {
+        replica.edit(name, "there");
+    }
+    for n in 0..100 {
+        replica.edit(format!("map-{n:03}"), "there");
+    }
+    replica.after(|_| {}).await;
+    let at_once = replica.after(|r| r.lead(true)).await;
+    let names = at_once.iter().map(|(name, _)| name.as_str());
+    let others = names.filter(|name| name.starts_with("map-")).count();
+    assert_eq!(at_once.len() - others, 3, "{at_once:?}");
+    assert!(others < 10, "{at_once:?}"); // one of 300 is expected in two seconds
+    replica.clock.advance(window / 2);
+    let first_half = others + replica.after(|_| {}).await.len();
+    assert!((20..80).contains(&first_half), "{first_half} of 100");
+    replica.clock.advance(window / 2);
+    assert_eq!(first_half + replica.after(|_| {}).await.len(), 100);
     replica.tasks.kill().await;
 }
 

@@ -12,7 +12,7 @@ use crate::{ApiError, Reconcile, WatchKey};
 use kernel::Progress;
 
 /// A deck for reading. No server listens at the API server's address.
-fn reading_deck(tasks: &Tasks) -> Deck {
+pub(crate) fn reading_deck(tasks: &Tasks) -> Deck {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .ok();
@@ -24,7 +24,7 @@ fn reading_deck(tasks: &Tasks) -> Deck {
 }
 
 /// A deck that leads, in a cluster with one ConfigMap.
-fn leading_deck(tasks: &Tasks) -> Deck {
+pub(crate) fn leading_deck(tasks: &Tasks) -> Deck {
     let server = tower::service_fn(|request: Request<Body>| async move {
         let query = request.uri().query().unwrap_or_default();
         if query.contains("resourceVersion=") {
@@ -47,12 +47,14 @@ fn leading_deck(tasks: &Tasks) -> Deck {
     Deck {
         hub: Hub::new(client.clone(), tasks.child(), deck.metrics.clone()),
         client,
+        guards: vec![Guard::always()],
+        versioned_guards: Vec::new(),
         leading,
         ..deck
     }
 }
 
-type Log = Arc<Mutex<Vec<String>>>;
+pub(crate) type Log = Arc<Mutex<Vec<String>>>;
 
 /// A reconciler whose passes never end by themselves.
 struct Endless(&'static str, Log);
@@ -77,12 +79,12 @@ impl Reconcile for Endless {
     }
 }
 
-fn endless(name: &'static str, log: &Log) -> ControllerSpec {
+pub(crate) fn endless(name: &'static str, log: &Log) -> ControllerSpec {
     let maps = WatchKey::all(Kind::of::<ConfigMap>());
     ControllerSpec::new(maps, Endless(name, log.clone()))
 }
 
-async fn until(condition: impl Fn() -> bool) {
+pub(crate) async fn until(condition: impl Fn() -> bool) {
     let check = async {
         while !condition() {
             tokio::time::sleep(Duration::from_millis(10)).await;
@@ -165,9 +167,148 @@ async fn a_task_that_panics_is_counted_and_restarted() {
         }
     });
     until(|| runs.load(Ordering::SeqCst) == 3).await;
-    assert_eq!(deck.restarts.lock()[&("f".to_owned(), "sweep")], 2);
+    assert_eq!(deck.restarts.lock()[&deck.task_name("sweep")], 2);
     let text = deck.metrics.text();
     let count = r#"pontoon_task_restarts_total{feature="f",task="sweep"} 2"#;
     assert!(text.contains(count), "{text}");
+    tasks.kill().await;
+}
+
+/// Work that never ends, and that logs when it begins and when it is dropped.
+fn endless_work(
+    log: &Log,
+) -> impl Fn() -> futures::future::BoxFuture<'static, ()> + Send + Sync + use<> {
+    struct DropLogger(Log);
+    impl Drop for DropLogger {
+        fn drop(&mut self) {
+            self.0.lock().push("dropped".to_owned());
+        }
+    }
+    let log = log.clone();
+    move || {
+        log.lock().push("began".to_owned());
+        let end = DropLogger(log.clone());
+        Box::pin(async move {
+            let _end = end;
+            std::future::pending::<()>().await;
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_on_every_replica_runs_without_the_lease() {
+    let (tasks, log) = (Tasks::default(), Log::default());
+    let deck = reading_deck(&tasks); // it never leads
+    deck.task("sweep", endless_work(&Log::clone(&log)));
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert_eq!(log.lock().len(), 0);
+    deck.task_on_every_replica("server", endless_work(&log));
+    until(|| *log.lock() == ["began"]).await;
+    tasks.kill().await;
+    assert_eq!(*log.lock(), ["began", "dropped"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_on_every_replica_is_restarted_after_a_panic() {
+    let (tasks, runs) = (Tasks::default(), Arc::new(AtomicU32::new(0)));
+    let deck = reading_deck(&tasks);
+    let counted = runs.clone();
+    let task = deck.task_on_every_replica("server", move || {
+        let run = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            assert!(run > 0, "a mistake");
+            std::future::pending::<()>().await;
+        }
+    });
+    until(|| runs.load(Ordering::SeqCst) == 2).await;
+    let name = deck.task_name("server");
+    assert_eq!(deck.restarts.lock()[&name], 1);
+    task.stop().await;
+    assert!(!deck.restarts.lock().contains_key(&name), "it has ended");
+    tasks.kill().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_task_is_dropped_and_others_go_on() {
+    let tasks = Tasks::default();
+    let deck = leading_deck(&tasks);
+    let logs = [(); 3].map(|()| Log::default());
+    let [first, second, third] = &logs;
+    let led = deck.task("led", endless_work(first));
+    let everywhere = deck.task_on_every_replica("everywhere", endless_work(second));
+    drop(deck.task("other", endless_work(third)));
+    until(|| logs.iter().all(|log| log.lock().len() == 1)).await;
+    led.stop().await;
+    everywhere.stop().await;
+    tokio::time::sleep(Duration::from_mins(10)).await;
+    assert_eq!(*first.lock(), ["began", "dropped"]);
+    assert_eq!(*second.lock(), ["began", "dropped"]);
+    assert_eq!(*third.lock(), ["began"]);
+    tasks.kill().await;
+}
+
+#[tokio::test]
+async fn a_shared_task_runs_for_one_feature_at_a_time() {
+    let (tasks, log) = (Tasks::default(), Log::default());
+    let second = leading_deck(&tasks);
+    let (leads, leading) = watch::channel(true);
+    let first = Deck {
+        leading,
+        ..second.clone()
+    };
+    let attend = |deck: &Deck, name| {
+        let log = log.clone();
+        deck.shared_task("attend", move || {
+            let endless = Endless(name, log.clone());
+            async move {
+                endless.1.lock().push(format!("{name} begins"));
+                let _end = EndLogger(&endless);
+                std::future::pending::<()>().await;
+            }
+        });
+    };
+    attend(&first, "first");
+    until(|| log.lock().len() == 1).await;
+    attend(&second, "second");
+    let early = tokio::time::timeout(Duration::from_millis(50), until(|| log.lock().len() > 1));
+    assert!(early.await.is_err(), "{:?}", log.lock());
+    leads.send(false).unwrap();
+    until(|| log.lock().len() == 3).await;
+    assert_eq!(*log.lock(), ["first begins", "first ends", "second begins"]);
+    tasks.kill().await;
+}
+
+#[tokio::test]
+async fn a_deck_for_reading_refuses_versioned_writes_too() {
+    let tasks = Tasks::default();
+    let deck = reading_deck(&tasks);
+    let api = Api::<Namespace>::all(deck.versioned_client.clone());
+    let refused = api
+        .create(&PostParams::default(), &Namespace::default())
+        .await;
+    let message = crate::error::chain(&refused.unwrap_err());
+    assert!(message.contains("no longer holds"), "{message}");
+}
+
+#[tokio::test]
+async fn decks_of_one_process_share_values() {
+    let tasks = Tasks::default();
+    let deck = leading_deck(&tasks);
+    let other = Deck {
+        feature: "other".to_owned(),
+        ..deck.clone()
+    };
+    assert_eq!(
+        *deck
+            .shared::<String>()
+            .get_or_init(async || "a".to_owned())
+            .await,
+        "a"
+    );
+    assert_eq!(
+        other.shared::<String>().get().map(String::as_str),
+        Some("a")
+    );
+    assert_eq!(reading_deck(&tasks).shared::<String>().get(), None);
     tasks.kill().await;
 }

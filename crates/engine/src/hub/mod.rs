@@ -27,13 +27,16 @@ use tokio::sync::{Notify, broadcast};
 pub use store::{Change, Index, Store};
 pub(crate) use watch::encoded;
 
-use crate::metrics::{Metrics, OfKind, OfTask};
+use crate::metrics::{Metrics, OTHER_CLUSTER, OWN_CLUSTER, OfKind, OfTask};
 use crate::stored::{Projection, Stored};
 use crate::tasks::supervise;
 use crate::{Kind, Tasks};
 
 /// A watch without readers ends after this time. A controller may start again within it.
 const GRACE: Duration = Duration::from_secs(60);
+
+/// Why a watch of an ended hub receives nothing.
+const ENDED: &str = "the connection to the cluster was closed";
 
 /// Selects the objects of a watch. Equal keys share one watch.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,9 +105,13 @@ struct Watch {
     counted_bytes: AtomicI64,
     /// The last reader was dropped.
     unread: Notify,
-    /// The CRD of the kind has changed.
+    /// The CRD of the kind, or the login, has changed.
     woken: Notify,
     metrics: Metrics,
+    /// The metric label.
+    cluster: &'static str,
+    /// The tasks of its hub. They are stopped when the hub ends.
+    hub_tasks: Tasks,
 }
 
 impl Watch {
@@ -132,6 +139,7 @@ impl Watch {
 
     fn label(&self) -> OfKind {
         OfKind {
+            cluster: self.cluster,
             kind: self.key.kind.to_string(),
         }
     }
@@ -146,19 +154,19 @@ impl Watch {
             .inc_by(bytes - before);
     }
 
-    /// Removes an ended watch from the metrics. The last one of its kind removes the kind's series.
+    /// Removes an ended watch from the metrics.
     fn remove_from_metrics(&self) {
         let (metrics, label) = (&self.metrics, self.label());
         let before = self.counted_bytes.swap(0, Ordering::SeqCst);
         metrics.cache_bytes.get_or_create(&label).dec_by(before);
-        let watches = metrics.watches.get_or_create(&label).dec();
-        if watches == 1 {
-            metrics.watches.remove(&label);
-            metrics.watch_lag.remove(&label);
-            metrics.watch_restarts.remove(&label);
-            metrics.malformed.remove(&label);
-            metrics.cache_bytes.remove(&label);
-        }
+        metrics.watch_ended(&label);
+    }
+
+    /// Ends the watch for good. Its cache is empty and no longer settled, because nothing updates it.
+    fn end(&self) {
+        *self.health.lock() = Health::Broken(ENDED.to_owned());
+        self.store.end();
+        self.remove_from_metrics();
     }
 
     /// Logs and counts a panic of the watch.
@@ -181,6 +189,8 @@ pub struct Hub {
     watches: Arc<Mutex<HashMap<WatchKey, Arc<Watch>>>>,
     metrics: Metrics,
     clock: SharedClock,
+    /// The metric label.
+    cluster: &'static str,
 }
 
 impl Hub {
@@ -192,7 +202,21 @@ impl Hub {
             watches: Arc::default(),
             metrics,
             clock: Arc::new(RealClock::new()),
+            cluster: OWN_CLUSTER,
         }
+    }
+
+    /// The same hub, whose watches are counted as watches of another cluster.
+    pub(crate) fn of_other_cluster(self) -> Self {
+        Self {
+            cluster: OTHER_CLUSTER,
+            ..self
+        }
+    }
+
+    /// The value of the metric label `cluster`.
+    pub(crate) fn cluster_label(&self) -> &'static str {
+        self.cluster
     }
 
     /// The same hub with another clock for the age of its caches.
@@ -234,26 +258,38 @@ impl Hub {
 
     fn reader(&self, key: WatchKey) -> Reader {
         let mut watches = self.watches.lock();
-        let watch = watches
-            .entry(key.clone())
-            .or_insert_with(|| self.start(key));
+        let watch = match watches.get(&key) {
+            Some(watch) => watch.clone(),
+            None if self.tasks.is_stopped() => self.watch(key, Health::Broken(ENDED.to_owned())),
+            None => {
+                let watch = self.start(key.clone());
+                watches.insert(key, watch.clone());
+                watch
+            }
+        };
         watch.readers.fetch_add(1, Ordering::SeqCst);
-        Reader(watch.clone())
+        Reader(watch)
     }
 
-    fn start(&self, key: WatchKey) -> Arc<Watch> {
-        let watch = Arc::new(Watch {
+    fn watch(&self, key: WatchKey, health: Health) -> Arc<Watch> {
+        Arc::new(Watch {
             key,
             store: Store::default(),
-            health: Mutex::new(Health::Starting),
+            health: Mutex::new(health),
             last_received: Mutex::default(),
             readers: AtomicUsize::new(0),
             counted_bytes: AtomicI64::new(0),
             unread: Notify::new(),
             woken: Notify::new(),
             metrics: self.metrics.clone(),
-        });
-        self.metrics.watches.get_or_create(&watch.label()).inc();
+            cluster: self.cluster,
+            hub_tasks: self.tasks.clone(),
+        })
+    }
+
+    fn start(&self, key: WatchKey) -> Arc<Watch> {
+        let watch = self.watch(key, Health::Starting);
+        self.metrics.watch_started(&watch.label());
         let (hub, started) = (self.clone(), watch.clone());
         self.tasks.spawn(async move {
             let run = || watch::run(started.clone(), hub.clone());
@@ -273,10 +309,31 @@ impl Hub {
             let mut watches = self.watches.lock();
             if watch.readers.load(Ordering::SeqCst) == 0 {
                 watches.remove(&watch.key);
-                watch.remove_from_metrics(); // under the lock: a watch that starts now counts later
+                watch.remove_from_metrics();
                 return;
             }
         }
+    }
+
+    /// Resolves when the hub ends.
+    pub(crate) async fn stopped(&self) {
+        self.tasks.stopped().await;
+    }
+
+    /// Ends all watches and waits for them. Readers receive nothing more. The caches are empty, and none is
+    /// settled.
+    pub(crate) async fn end(&self) {
+        self.tasks.kill().await;
+        for watch in std::mem::take(&mut *self.watches.lock()).into_values() {
+            watch.end();
+        }
+    }
+
+    /// Retries interrupted and unserved watches at once, because the login has changed.
+    pub(crate) fn retry_interrupted(&self) {
+        self.wake_where(|watch| {
+            matches!(*watch.health.lock(), Health::Broken(_) | Health::Unserved)
+        });
     }
 
     /// The state of each watch, for `/readyz?verbose`.
@@ -314,10 +371,13 @@ impl Hub {
 
     /// Retries the unserved watches of a kind at once, because its CRD has changed.
     pub fn wake(&self, group: &str, plural: &str) {
-        for watch in self.watches.lock().values() {
-            if watch.key.kind.group == group && watch.key.kind.plural == plural {
-                watch.woken.notify_one();
-            }
+        self.wake_where(|watch| watch.key.kind.group == group && watch.key.kind.plural == plural);
+    }
+
+    fn wake_where(&self, is_concerned: impl Fn(&Watch) -> bool) {
+        let watches = self.watches.lock();
+        for watch in watches.values().filter(|watch| is_concerned(watch)) {
+            watch.woken.notify_one();
         }
     }
 }
@@ -427,6 +487,11 @@ impl Cache {
     /// The state of the watch.
     pub fn health(&self) -> Health {
         self.reader.0.health.lock().clone()
+    }
+
+    /// Whether its hub has ended, so that nothing updates it any more.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.reader.0.hub_tasks.is_stopped()
     }
 
     /// Whether an object that is not cached does not exist: the list is complete, or the kind is absent.

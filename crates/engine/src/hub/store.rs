@@ -239,6 +239,17 @@ impl Store {
         inner.synced = false;
     }
 
+    /// Drops all objects, because the watch has ended. They may still exist, so readers receive no deletions.
+    pub(super) fn end(&self) {
+        let mut inner = self.inner.write();
+        let indices = std::mem::take(&mut inner.indices).into_iter();
+        let indices = indices.map(|(index, _)| (index, HashMap::new())).collect();
+        *inner = Inner {
+            indices,
+            ..Inner::default()
+        };
+    }
+
     /// Replaces the objects by a complete list. Removes those that are not in `fresh`. Accepts an older
     /// object only if `restored`: then the server itself has returned to an older state.
     pub(super) fn replace(&self, fresh: HashMap<ObjectKey, Stored>, restored: bool) {

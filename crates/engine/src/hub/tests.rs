@@ -495,7 +495,7 @@ async fn the_last_watch_of_a_kind_removes_its_series() {
     assert_eq!(series(), Vec::<String>::new());
     let _again = hub.cache(maps());
     tokio::time::sleep(QUIET).await;
-    let watches = r#"pontoon_watches{kind="ConfigMap.v1"} 1"#;
+    let watches = r#"pontoon_watches{cluster="own",kind="ConfigMap.v1"} 1"#;
     assert!(
         series().iter().any(|line| line == watches),
         "{:?}",
@@ -659,6 +659,23 @@ async fn a_kind_is_retried_within_seconds_of_its_new_crd() {
     tokio::time::sleep(Duration::from_millis(500)).await; // this API server does not serve it yet
     assert_eq!(cache.health(), Health::Absent);
     server.lock().unserved = false;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert_eq!(cache.health(), Health::Synced);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unserved_kind_is_retried_after_a_login() {
+    let server = Arc::new(Mutex::new(FakeServer {
+        unserved: true,
+        version: 1,
+        ..FakeServer::default()
+    }));
+    let hub = hub(&server);
+    let cache = hub.cache(ships());
+    tokio::time::sleep(Duration::from_mins(10)).await; // the pauses are 30 s now
+    assert_eq!(cache.health(), Health::Unserved);
+    server.lock().unserved = false;
+    hub.retry_interrupted();
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!(cache.health(), Health::Synced);
 }

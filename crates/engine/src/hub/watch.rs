@@ -187,7 +187,11 @@ pub(super) async fn run(watch: Arc<Watch>, hub: Hub) {
                 tracing::debug!(kind = %watch.key.kind, why, "watch interrupted");
                 watch.set_health(Health::Broken(why));
                 failures += 1;
-                tokio::time::sleep(RETRY.delay(failures, fastrand::f64())).await;
+                let pause = RETRY.delay(failures, fastrand::f64());
+                tokio::select! {
+                    () = watch.woken.notified() => {}
+                    () = tokio::time::sleep(pause) => {}
+                }
             }
         }
     }

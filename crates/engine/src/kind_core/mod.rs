@@ -109,10 +109,23 @@ pub trait KindCore: Send + Sync + 'static {
     }
 
     /// A write of metadata that the engine makes before this pass performs a step or ends. The next pass
-    /// then runs at once. Use it to remove an annotation, or for a finalizer that is needed without a step.
+    /// then runs at once. Use it to remove an annotation, for a finalizer that is needed without a step, to edit
+    /// several fields in one, or to apply fields of the object under an own manager.
+    ///
+    /// A pass makes one such write, and it precedes the finalizer that a step needs. So an
+    /// [`Edit`](ObjectWrite::Edit) or [`ApplyOwn`](ObjectWrite::ApplyOwn) of a kind with steps should contain the
+    /// finalizer ([`Object::finalizers_with`]); that saves a pass. These two may be named in every pass: the
+    /// engine skips them if they change nothing. If the API server refuses the write as `Conflict` or `Invalid`,
+    /// the pass ends as [`Stop::Failed`] with the reason `MetadataRefused`, and status is written.
     fn metadata(&self, world: &World<Self>) -> Option<ObjectWrite<'_>> {
         let _ = world;
         None
+    }
+
+    /// Whether the kind owns the whole status, so that fields and conditions of others do not stay. Then the
+    /// engine owns only the conditions that the report names, and a status that serializes to null is removed.
+    fn replaces_status(&self) -> bool {
+        false
     }
 
     /// Whether this object has a dry run: steps are reported in status and not performed.
@@ -459,6 +472,15 @@ impl<K: KindCore + ?Sized> Object<K> {
     pub fn has_finalizer(&self, finalizer: &str) -> bool {
         let finalizers = self.metadata.finalizers.iter().flatten();
         finalizers.into_iter().any(|one| one == finalizer)
+    }
+
+    /// The finalizers of the object with this one, for an [`Edit`](ObjectWrite::Edit).
+    pub fn finalizers_with(&self, finalizer: &str) -> Vec<String> {
+        let mut finalizers = self.metadata.finalizers.clone().unwrap_or_default();
+        if !self.has_finalizer(finalizer) {
+            finalizers.push(finalizer.to_owned());
+        }
+        finalizers
     }
 
     /// One annotation.

@@ -26,7 +26,12 @@ pub async fn preview<I: KindIo>(
 ) -> Result<(World<I::Core>, Ended<<I::Core as KindCore>::Intent>), CallError> {
     let object = production::object::<I::Core>(kind, stored)
         .map_err(|malformed| CallError::new(Class::Invalid, malformed.to_string()))?;
-    let effects = Preview { io, stored, clock };
+    let effects = Preview {
+        io,
+        kind,
+        stored,
+        clock,
+    };
     let pass = PassFacts {
         id: String::new(),
         random: 0.5,
@@ -45,6 +50,7 @@ pub async fn preview<I: KindIo>(
 
 struct Preview<'a, I> {
     io: &'a I,
+    kind: &'a Kind,
     stored: &'a Stored,
     clock: &'a SharedClock,
 }
@@ -78,6 +84,10 @@ impl<I: KindIo> Effects<I::Core> for Preview<'_, I> {
     async fn apply(&self, step: &StepOf<I>) -> Result<OutcomeOf<I>, CallError> {
         let message = format!("a preview does not {step}");
         Err(CallError::new(Class::Deposed, message))
+    }
+
+    async fn is_needed(&self, write: &ObjectWrite<'_>) -> Result<bool, CallError> {
+        Ok(production::changes(self.kind, self.stored, write))
     }
 
     async fn write(&self, _write: ObjectWrite<'_>, version: &str) -> Result<String, CallError> {

@@ -19,9 +19,11 @@ use super::{
     AnswerOf, CallContext, Ended, FactsOf, KindCore, KindIo, Object, OutcomeOf, PassFacts, ReadOf,
     StepOf, World,
 };
+use crate::applier::seems_to_need_apply;
 use crate::controller::{Failure, Passes};
+use crate::patch::merged;
 use crate::stored::{Malformed, Stored};
-use crate::{ApiError, Classified, Kind, Note, Pass, Projection, kill_point};
+use crate::{ApiError, Classified, Kind, Note, Pass, Projection, reach_kill_point};
 
 /// The passes of a pure core, with what the engine remembers of each object.
 pub(crate) struct CorePasses<I: KindIo> {
@@ -164,8 +166,8 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
         self.clock.elapsed()
     }
 
-    fn kill_point(&self, name: &str) {
-        kill_point(name);
+    async fn kill_point(&self, name: &str) {
+        reach_kill_point(name).await;
     }
 
     fn event(&self, note: Note) {
@@ -182,22 +184,59 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
         self.io.apply(step, &self.context()).await
     }
 
+    async fn is_needed(&self, write: &ObjectWrite<'_>) -> Result<bool, CallError> {
+        let pass = self.pass.lock().await;
+        match write {
+            ObjectWrite::ApplyOwn { manager, body, .. } => {
+                let needed = pass.needs_own_apply(manager, body.clone()).await;
+                needed.map_err(|error| CallError::from(&error))
+            }
+            write => Ok(changes(&pass.kind, &pass.object, write)),
+        }
+    }
+
     async fn write(&self, write: ObjectWrite<'_>, _version: &str) -> Result<String, CallError> {
         let mut pass = self.pass.lock().await;
         let written = match write {
             ObjectWrite::AddFinalizer(finalizer) => pass.add_finalizer(finalizer).await,
             ObjectWrite::RemoveFinalizer(finalizer) => pass.remove_finalizer(finalizer).await,
             ObjectWrite::RemoveAnnotation(annotation) => pass.remove_annotation(annotation).await,
-            ObjectWrite::Status { before, after } => pass.replace_status(before, after).await,
+            ObjectWrite::Edit(patch) => pass.send_edit(patch).await,
+            ObjectWrite::ApplyOwn {
+                manager,
+                body,
+                force,
+            } => pass.apply_own(manager, body, force).await.map(drop),
+            ObjectWrite::Status { before, after } => pass.update_status(before, after).await,
+            ObjectWrite::ReplaceStatus(status) => pass.replace_status(status).await.map(drop),
         };
         written.map_err(|error| CallError::from(&error))?;
-        let written = pass.written.as_ref();
-        Ok(written.map_or_else(String::new, |written| written.resource_version()))
+        let latest = pass.written.as_ref().unwrap_or(&pass.object);
+        Ok(latest.resource_version())
     }
 
     async fn wait_outside<T: Send>(&self, wait: impl Future<Output = T> + Send) -> T {
         let mut pass = self.pass.lock().await;
         pass.outside(wait).await
+    }
+}
+
+/// Whether a write would change the object, as far as the object alone shows it.
+pub(super) fn changes(kind: &Kind, stored: &Stored, write: &ObjectWrite<'_>) -> bool {
+    let object: Value = stored.parse(kind).unwrap_or_default();
+    match write {
+        ObjectWrite::Edit(patch) => merged(&object, patch) != object,
+        ObjectWrite::ApplyOwn { manager, body, .. } => {
+            seems_to_need_apply(kind, manager, body, &object)
+        }
+        ObjectWrite::ReplaceStatus(status) => {
+            let present = |status: Option<&Value>| status.filter(|one| !one.is_null()).cloned();
+            present(object.get("status")) != present(*status)
+        }
+        ObjectWrite::AddFinalizer(_)
+        | ObjectWrite::RemoveFinalizer(_)
+        | ObjectWrite::RemoveAnnotation(_)
+        | ObjectWrite::Status { .. } => true,
     }
 }
 

@@ -52,9 +52,9 @@ pub async fn run_pass<K: KindCore, E: Effects<K>>(
         return Ok(Progress::done()); // without a finalizer there was no effect, so nothing is left
     }
     let began = effects.elapsed();
-    let (world, ended) = decide(kind, object, pass, remembered, effects).await?;
+    let (world, mut ended) = decide(kind, object, pass, remembered, effects).await?;
     remembered.is_unsaved = world.object.exists; // also if the pass is dropped during the write
-    let progress = conclude(kind, &world, &ended, remembered, effects).await;
+    let progress = conclude(kind, &world, &mut ended, remembered, effects).await;
     let took = effects.elapsed().saturating_sub(began);
     effects.count(&world, &ended, took);
     progress
@@ -139,6 +139,7 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
 ) -> Result<Ended<K::Intent>, CallError> {
     let is_preview = effects.mode() == Mode::Preview || kind.is_dry_run(&world.object);
     let saved = kind.saved_intents(&world.object.status);
+    let mut metadata = NamedWrite::default();
     let mut previewed: Vec<K::Step> = Vec::new();
     let mut in_flight = InFlight {
         calls: FuturesUnordered::new(),
@@ -152,16 +153,21 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
             Ok(Next::Calls { reads, steps }) => (&reads[..], &steps[..]),
             Ok(Next::Done { .. }) | Err(_) => (&[][..], &[][..]),
         };
+        let is_decided = !steps.is_empty() || !matches!(next, Ok(Next::Calls { .. }));
+        if is_decided && in_flight.calls.is_empty() && previewed.is_empty() {
+            let named = kind.metadata(world).filter(|_| world.object.exists);
+            match metadata.update(named, effects).await {
+                Err(error) if is_refusal(&error) => return Ok(Ended::Stopped(refused(&error))),
+                compared => compared?,
+            }
+        }
         if is_preview && !steps.is_empty() || !previewed.is_empty() {
             if extend_preview(kind, world, steps, &mut previewed) {
                 continue;
             }
-            let steps = previewed.iter().map(ToString::to_string);
-            return Ok(Ended::Previewed(steps.collect()));
+            return Ok(Ended::Previewed(metadata.preview(&previewed)));
         }
-        let is_decided = !steps.is_empty() || !matches!(next, Ok(Next::Calls { .. }));
-        let may_write = is_decided && !is_preview && in_flight.calls.is_empty();
-        if may_write && kind.metadata(world).is_some() {
+        if !is_preview && metadata.needed.is_some() {
             return Ok(Ended::Announcing(Vec::new()));
         }
         start_reads(reads, &mut in_flight, effects);
@@ -184,6 +190,9 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
                     Ended::Stopped(defect("the plan continues but names no call"))
                 }
                 Ok(Next::Calls { .. }) => Ended::Announcing(unsaved),
+                Ok(Next::Done { .. }) if is_preview && metadata.is_previewed() => {
+                    Ended::Previewed(metadata.preview(&previewed))
+                }
                 Ok(Next::Done { recheck }) => Ended::Done { recheck },
                 Err(stop) => Ended::Stopped(stop),
             });
@@ -198,12 +207,61 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
     }
 }
 
+/// The write of metadata that a kind names.
+#[derive(Default)]
+struct NamedWrite<'k> {
+    needed: Option<ObjectWrite<'k>>,
+    /// It changes nothing.
+    unneeded: Option<ObjectWrite<'k>>,
+}
+
+impl<'k> NamedWrite<'k> {
+    async fn update<K: KindCore, E: Effects<K>>(
+        &mut self,
+        named: Option<ObjectWrite<'k>>,
+        effects: &E,
+    ) -> Result<(), CallError> {
+        if named == self.needed || named.is_some() && named == self.unneeded {
+            return Ok(());
+        }
+        (self.needed, self.unneeded) = match named {
+            Some(write) if effects.is_needed(&write).await? => (Some(write), None),
+            unneeded => (None, unneeded),
+        };
+        Ok(())
+    }
+
+    fn is_previewed(&self) -> bool {
+        self.needed.as_ref().is_some_and(ObjectWrite::is_previewed)
+    }
+
+    /// The phrases of a preview: this write, then the steps.
+    fn preview<S: ToString>(&self, steps: &[S]) -> Vec<String> {
+        let write = self.needed.iter().filter(|write| write.is_previewed());
+        let steps = steps.iter().map(ToString::to_string);
+        write.map(ToString::to_string).chain(steps).collect()
+    }
+}
+
 /// The stop after a defect in the code of a kind.
 fn defect(message: &str) -> Stop {
     let message = format!("{message}; this is a defect of the operator, please report it");
     Stop::Failed {
         reason: Reason::new("OperatorDefect", message),
         class: Class::Transient,
+    }
+}
+
+/// Whether a write of the object fails again until a person changes something.
+fn is_refusal(error: &CallError) -> bool {
+    matches!(error.class, Class::Conflict | Class::Invalid)
+}
+
+/// The stop after a refused write of metadata.
+fn refused(error: &CallError) -> Stop {
+    Stop::Failed {
+        reason: Reason::new("MetadataRefused", error.message.clone()),
+        class: error.class,
     }
 }
 
@@ -286,9 +344,9 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
         let leaves_cluster = step.leaves_cluster();
         let answered = lane.clone();
         let call = async move {
-            effects.kill_point(&format!("{point}.before"));
+            effects.kill_point(&format!("{point}.before")).await;
             let outcome = effects.apply(&step).await;
-            effects.kill_point(&format!("{point}.after"));
+            effects.kill_point(&format!("{point}.after")).await;
             let performed = Performed {
                 concern,
                 error: outcome.as_ref().err().cloned(),
@@ -372,18 +430,20 @@ fn extend_preview<K: KindCore>(
     true
 }
 
-/// Ends a pass: writes metadata and status at most once each, then emits events.
+/// Ends a pass: writes metadata and status at most once each, then emits events. If the API server refuses
+/// the metadata, the pass ends as stopped, and status names the error.
 async fn conclude<K: KindCore, E: Effects<K>>(
     kind: &K,
     world: &World<K>,
-    ended: &Ended<K::Intent>,
+    ended: &mut Ended<K::Intent>,
     remembered: &mut Remembered<K>,
     effects: &E,
 ) -> Result<Progress, CallError> {
     let object = &world.object;
-    let (status, report) = kind.status(world, ended);
-    for note in report.events() {
-        effects.event(note); // it has happened, even if the status write fails
+    let (mut status, mut report) = kind.status(world, ended);
+    let emitted = report.events();
+    for note in &emitted {
+        effects.event(note.clone()); // it has happened, even if the status write fails
     }
     if !object.exists {
         return progress(kind, &status, ended, remembered);
@@ -393,7 +453,23 @@ async fn conclude<K: KindCore, E: Effects<K>>(
         write(kind, release, object.version(), effects).await?;
         return Ok(Progress::done());
     }
-    save(kind, world, ended, status.clone(), &report, effects).await?;
+    let mut version = object.version().to_owned();
+    if matches!(ended, Ended::Announcing(_)) {
+        match announce(kind, world, effects).await {
+            Ok(newer) => version = newer,
+            Err(error) if is_refusal(&error) => {
+                *ended = Ended::Stopped(refused(&error));
+                (status, report) = kind.status(world, ended);
+                let events = report.events().into_iter();
+                for note in events.filter(|note| !emitted.contains(note)) {
+                    effects.event(note);
+                }
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    let unstamped = status.clone();
+    save(kind, world, ended, unstamped, &report, &version, effects).await?;
     remembered.is_unsaved = false;
     for note in report.transitions(&object.conditions) {
         effects.event(note);
@@ -436,25 +512,52 @@ fn progress<K: KindCore>(
     }
 }
 
-/// Writes the metadata that a pass announces, and the status if it differs.
+/// Writes the metadata that a pass announces. Returns the version after it.
+async fn announce<K: KindCore, E: Effects<K>>(
+    kind: &K,
+    world: &World<K>,
+    effects: &E,
+) -> Result<String, CallError> {
+    let object = &world.object;
+    let mut metadata = NamedWrite::default();
+    metadata.update(kind.metadata(world), effects).await?;
+    let needs_finalizer = !object.has_finalizer(kind.finalizer());
+    let finalizer = needs_finalizer.then(|| ObjectWrite::AddFinalizer(kind.finalizer()));
+    match metadata.needed.or(finalizer) {
+        Some(metadata) => write(kind, metadata, object.version(), effects).await,
+        None => Ok(object.version().to_owned()),
+    }
+}
+
+/// Writes the status if it differs, bound to `version`.
 async fn save<K: KindCore, E: Effects<K>>(
     kind: &K,
     world: &World<K>,
     ended: &Ended<K::Intent>,
     mut status: K::Status,
     report: &Report,
+    version: &str,
     effects: &E,
 ) -> Result<(), CallError> {
     let object = &world.object;
-    let mut version = object.version().to_owned();
-    if matches!(ended, Ended::Announcing(_)) {
-        let needs_finalizer = !object.has_finalizer(kind.finalizer());
-        let finalizer = needs_finalizer.then(|| ObjectWrite::AddFinalizer(kind.finalizer()));
-        if let Some(metadata) = kind.metadata(world).or(finalizer) {
-            version = write(kind, metadata, &version, effects).await?;
-        }
-    }
     let conditions = report.conditions(&object.conditions, object.generation(), world.now);
+    if kind.replaces_status() {
+        let named: Vec<_> = conditions
+            .into_iter()
+            .filter(|one| report.get(&one.type_).is_some())
+            .collect();
+        let after = whole(as_value(&status)?, as_value(&named)?);
+        if effects
+            .is_needed(&ObjectWrite::ReplaceStatus(after.as_ref()))
+            .await?
+        {
+            kind.stamp(&mut status, world, ended);
+            let after = whole(as_value(&status)?, as_value(&named)?);
+            let replace = ObjectWrite::ReplaceStatus(after.as_ref());
+            write(kind, replace, version, effects).await?;
+        }
+        return Ok(());
+    }
     let before = as_json(&object.status, &object.conditions)?;
     if as_json(&status, &conditions)? == before {
         return Ok(());
@@ -466,11 +569,34 @@ async fn save<K: KindCore, E: Effects<K>>(
     write(
         kind,
         ObjectWrite::Status { before, after },
-        &version,
+        version,
         effects,
     )
     .await?;
     Ok(())
+}
+
+/// A whole status with the conditions that the engine owns; none if the kind has no status.
+fn whole(mut status: Value, owned: Value) -> Option<Value> {
+    let Some(fields) = status.as_object_mut() else {
+        return Some(status).filter(|status| !status.is_null());
+    };
+    let Value::Array(owned) = owned else {
+        return Some(status);
+    };
+    if !owned.is_empty() {
+        let others = fields.remove("conditions").unwrap_or_default();
+        let mut conditions: Vec<Value> = others.as_array().cloned().unwrap_or_default();
+        conditions.retain(|one| owned.iter().all(|owned| owned["type"] != one["type"]));
+        conditions.extend(owned);
+        fields.insert("conditions".to_owned(), conditions.into());
+    }
+    Some(status)
+}
+
+fn as_value(value: &impl serde::Serialize) -> Result<Value, CallError> {
+    let unreadable = |error: serde_json::Error| CallError::new(Class::Transient, error.to_string());
+    serde_json::to_value(value).map_err(unreadable)
 }
 
 /// A status with its conditions, as the API server stores it.
@@ -478,14 +604,12 @@ fn as_json<S: serde::Serialize>(
     status: &S,
     conditions: &[k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition],
 ) -> Result<Value, CallError> {
-    let unreadable = |error: serde_json::Error| CallError::new(Class::Transient, error.to_string());
-    let mut status = serde_json::to_value(status).map_err(unreadable)?;
+    let mut status = as_value(status)?;
     if let Value::Object(fields) = &mut status {
         if conditions.is_empty() {
             fields.remove("conditions");
         } else {
-            let conditions = serde_json::to_value(conditions).map_err(unreadable)?;
-            fields.insert("conditions".to_owned(), conditions);
+            fields.insert("conditions".to_owned(), as_value(&conditions)?);
         }
     }
     Ok(status)
@@ -498,9 +622,9 @@ async fn write<K: KindCore, E: Effects<K>>(
     effects: &E,
 ) -> Result<String, CallError> {
     let point = format!("{}.{}", kind.name(), write.name());
-    effects.kill_point(&format!("{point}.before"));
+    effects.kill_point(&format!("{point}.before")).await;
     let version = effects.write(write, version).await?;
-    effects.kill_point(&format!("{point}.after"));
+    effects.kill_point(&format!("{point}.after")).await;
     Ok(version)
 }
 

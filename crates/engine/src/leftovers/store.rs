@@ -10,9 +10,10 @@ use serde_json::{Value, json};
 
 use super::Leftover;
 use super::record::{Record, labels, target_of};
-use crate::{ApiError, Cache, Classified, Deck, Kind, Pass, Stored, WatchKey, kill_point};
+use crate::{ApiError, Cache, Classified, Deck, Kind, Pass, Stored, WatchKey, reach_kill_point};
 
-/// The records of one type of leftovers: ConfigMaps in the operator's namespace. It is cheap to create.
+/// The records of one type of leftovers: ConfigMaps in the operator's namespace, in its own cluster. It is
+/// cheap to create.
 ///
 /// Kill points are `<feature>-before-…` and `<feature>-after-…`, with `record`, `note`, `close` and
 /// `abandon`; the field manager is `pontoon-<feature>`.
@@ -22,10 +23,11 @@ pub struct LeftoverStore<L> {
 }
 
 impl<L: Leftover> LeftoverStore<L> {
-    /// The records of this feature.
+    /// The records of this feature. From the deck of another cluster too, they are in the own cluster: the
+    /// other one has no operator's namespace, and its users must not decide what is removed.
     pub fn new(deck: &Deck) -> Self {
         Self {
-            deck: deck.clone(),
+            deck: deck.of_own_cluster().clone(),
             leftovers: PhantomData,
         }
     }
@@ -52,14 +54,14 @@ impl<L: Leftover> LeftoverStore<L> {
             field_manager: Some(self.field_manager()),
             ..PostParams::default()
         };
-        self.kill_point("before-record");
+        self.kill_point("before-record").await;
         let created = self.api().create(&params, &map).await;
         let created = created.map_err(|error| self.classified("create", &name, error));
         let recorded = match created {
             Err(error) if error.class() == Class::AlreadyExists => self.replace(&record).await,
             created => created.map(drop),
         };
-        self.kill_point("after-record");
+        self.kill_point("after-record").await;
         recorded
     }
 
@@ -93,9 +95,9 @@ impl<L: Leftover> LeftoverStore<L> {
             "uid": pass.object().uid(),
             "resourceVersion": pass.object().version().to_string(),
         });
-        self.kill_point("before-note");
+        self.kill_point("before-note").await;
         let written = self.patch(&pass.key().name, record, metadata).await;
-        self.kill_point("after-note");
+        self.kill_point("after-note").await;
         let written = match written {
             Err(error) if error.is_not_found() => return Ok(()),
             written => written?,
@@ -130,9 +132,9 @@ impl<L: Leftover> LeftoverStore<L> {
             uid: Some(pass.object().uid().to_owned()),
             resource_version: Some(pass.object().version().to_string()),
         };
-        self.kill_point("before-close");
+        self.kill_point("before-close").await;
         let closed = self.delete(&pass.key().name, bound).await;
-        self.kill_point("after-close");
+        self.kill_point("after-close").await;
         closed
     }
 
@@ -184,9 +186,9 @@ impl<L: Leftover> LeftoverStore<L> {
                 resource_version: None,
             };
             let name = map.metadata.name.unwrap_or_default();
-            self.kill_point("before-abandon");
+            self.kill_point("before-abandon").await;
             self.delete(&name, bound).await?;
-            self.kill_point("after-abandon");
+            self.kill_point("after-abandon").await;
             tracing::warn!(%leftover, "abandoned; it stays in {}", L::OUTSIDE);
             abandoned.push(leftover);
         }
@@ -228,8 +230,8 @@ impl<L: Leftover> LeftoverStore<L> {
         format!("pontoon-{}", self.deck.feature)
     }
 
-    fn kill_point(&self, name: &str) {
-        kill_point(&format!("{}-{name}", self.deck.feature));
+    async fn kill_point(&self, name: &str) {
+        reach_kill_point(&format!("{}-{name}", self.deck.feature)).await;
     }
 
     fn what(&self, verb: &str, name: &str) -> String {

@@ -23,6 +23,9 @@ const NOT_READY: &str = "DependencyNotReady";
 ///
 /// Let it follow the kind of the targets by [`of_changed_target`](LeftoverStore::of_changed_target). Then a
 /// changed target causes a pass over its records.
+///
+/// # When not to use it
+/// On the deck of another cluster: the records are in the operator's own.
 pub fn controller<R: Remover>(remover: R, deck: &Deck) -> ControllerSpec {
     let store = LeftoverStore::<R::Leftover>::new(deck);
     let key = store.watch_key();

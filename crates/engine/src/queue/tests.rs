@@ -232,6 +232,29 @@ fn many_edits_make_few_passes() {
     );
 }
 
+#[rstest]
+#[case::the_default(PASS_INTERVAL, 100)]
+#[case::short(Duration::from_millis(20), 20)]
+#[case::long(secs(3), 3_000)]
+#[case::none(Duration::ZERO, 0)]
+fn a_controller_sets_the_interval_of_its_passes(#[case] interval: Duration, #[case] ms: u64) {
+    let end = Duration::from_millis(ms);
+    for is_timer in [false, true] {
+        let mut q = queue().with_pass_interval(interval);
+        q.add(&key(1), Cause::User, secs(0));
+        q.take(secs(0)).unwrap();
+        let delay = if is_timer { Duration::ZERO } else { secs(300) };
+        q.finish(&key(1), Next::After(delay, Cause::Resync), secs(0), 0.5);
+        if !is_timer {
+            q.add(&key(1), Cause::User, secs(0));
+        }
+        if let Some(before) = end.checked_sub(Duration::from_millis(1)) {
+            assert_eq!(take(&mut q, before), None);
+        }
+        assert_eq!(take(&mut q, end), Some(key(1)));
+    }
+}
+
 #[test]
 fn a_pass_that_requests_another_is_followed_at_once() {
     let mut q = queue();
@@ -337,7 +360,7 @@ fn the_shortest_and_the_longest_delay_are_accepted() {
         0.5,
     );
     assert_eq!(take(&mut q, Duration::from_millis(99)), None);
-    assert_eq!(take(&mut q, MIN_INTERVAL), Some(key(1)));
+    assert_eq!(take(&mut q, PASS_INTERVAL), Some(key(1)));
     q.finish(
         &key(1),
         Next::After(Duration::MAX, Cause::Resync),

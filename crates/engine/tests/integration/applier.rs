@@ -1,6 +1,11 @@
 //! The applier with a real API server. Its audit log shows the requests.
 
-use engine::{Applied, Applier, Classified, Clients, Deletion, Kind, Metrics, Propagation};
+mod forms;
+mod shapes;
+
+use engine::{
+    Applied, Applier, Classified, Clients, Deletion, Kind, Metrics, Projection, Propagation, Stored,
+};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kernel::{Class, Guard, ObjectKey};
@@ -14,9 +19,12 @@ use testkit::{ControlPlane, Result};
 struct Fixture {
     plane: std::sync::Arc<ControlPlane>,
     namespace: String,
+    client: kube::Client,
     applier: Applier,
     guard: Guard,
 }
+
+const FIELD_OWNER: &str = "pontoon-test";
 
 async fn fixture(name: &str) -> Result<Fixture> {
     let plane = ControlPlane::shared().await?;
@@ -31,7 +39,8 @@ async fn fixture(name: &str) -> Result<Fixture> {
     Ok(Fixture {
         plane,
         namespace: name.to_owned(),
-        applier: Applier::new(client, "pontoon-test"),
+        applier: Applier::new(client.clone(), FIELD_OWNER),
+        client,
         guard,
     })
 }
@@ -39,6 +48,29 @@ async fn fixture(name: &str) -> Result<Fixture> {
 impl Fixture {
     fn map(&self, data: Value) -> Value {
         json!({"metadata": {"name": "m", "namespace": self.namespace, "labels": {"set": "ours"}}, "data": data})
+    }
+
+    /// The applier of a process that has just started.
+    fn restarted(&self) -> Applier {
+        Applier::new(self.client.clone(), FIELD_OWNER)
+    }
+
+    /// The object as a watch for this applier caches it.
+    async fn cached(&self, kind: &Kind, name: &str) -> Result<Value> {
+        let key = ObjectKey::namespaced(&*self.namespace, name);
+        let live = self.applier.read(kind, &key).await?.unwrap_or_default();
+        let projection = Projection::ManagedBy(FIELD_OWNER.to_owned());
+        let stored = Stored::read(kind, &live.to_string(), &projection)?;
+        Ok(stored.parse(kind)?)
+    }
+
+    /// The verbs of our requests since `mark`, except for schemas.
+    async fn requests_since(&self, mark: testkit::Mark) -> Result<Vec<String>> {
+        let mut entries = self.plane.entries_since(mark).await?;
+        entries.retain(|entry| {
+            entry.user_agent.contains(&self.namespace) && !entry.resource.is_empty()
+        });
+        Ok(entries.into_iter().map(|entry| entry.verb).collect())
     }
 
     async fn apply(&self, data: Value) -> Result<Applied> {

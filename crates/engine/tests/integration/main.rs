@@ -2,3 +2,4 @@
 
 mod applier;
 mod events;
+mod other_cluster;

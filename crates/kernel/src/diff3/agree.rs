@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Number, Value};
 
 use super::path::Path;
-use super::rules::{ListKind, Rules};
+use super::rules::{ListKey, ListKind, Rules};
 
 /// Whether `found` contains all of `wanted` at `path`, by the rules there and below.
 ///
@@ -40,12 +40,12 @@ fn fields_agree(
 
 fn lists_agree(rules: &Rules, path: &mut Path, wanted: &[Value], found: &[Value]) -> bool {
     match rules.list(path) {
-        Some(ListKind::Map { key }) => match (by_key(wanted, key), by_key(found, key)) {
-            (Some(wanted), Some(found)) => wanted.into_iter().all(|(name, value)| {
-                below(path, format!("{key}={name}"), |path| {
+        Some(ListKind::Map { keys }) => match (by_keys(wanted, keys), by_keys(found, keys)) {
+            (Some(wanted), Some(found)) => wanted.into_iter().all(|(identity, value)| {
+                below(path, segment(keys, &identity), |path| {
                     rules.is_theirs(path)
                         || found
-                            .get(&name)
+                            .get(&identity)
                             .is_some_and(|found| agrees(rules, path, value, found))
                 })
             }),
@@ -144,24 +144,47 @@ fn can_be_paired(fits: &[Vec<usize>], columns: usize) -> bool {
     true
 }
 
-/// The elements of a list map by their key; none if one has no key or two share one.
-pub(super) fn keyed<'v>(list: &'v Value, key: &str) -> Option<BTreeMap<String, &'v Value>> {
-    by_key(list.as_array()?, key)
+/// The values of the keys of one element of a list map, as text.
+pub(super) type Identity = Vec<String>;
+
+/// The elements of a list map by their keys; none if one lacks a key or two share all keys.
+pub(super) fn keyed<'v>(
+    list: &'v Value,
+    keys: &[ListKey],
+) -> Option<BTreeMap<Identity, &'v Value>> {
+    by_keys(list.as_array()?, keys)
 }
 
-fn by_key<'v>(list: &'v [Value], key: &str) -> Option<BTreeMap<String, &'v Value>> {
+/// The segment of an element in a path, such as `port=80,protocol=TCP`.
+pub(super) fn segment(keys: &[ListKey], identity: &[String]) -> String {
+    let pairs = keys.iter().zip(identity);
+    let pairs: Vec<_> = pairs
+        .map(|(key, value)| format!("{}={value}", key.field))
+        .collect();
+    pairs.join(",")
+}
+
+fn by_keys<'v>(list: &'v [Value], keys: &[ListKey]) -> Option<BTreeMap<Identity, &'v Value>> {
     let mut entries = BTreeMap::new();
     for element in list {
-        let name = match element.get(key)? {
-            Value::String(text) => text.clone(),
-            number @ Value::Number(_) => canonical(number),
-            _ => return None,
-        };
-        if entries.insert(name, element).is_some() {
+        let identity = keys.iter().map(|key| key_text(element, key));
+        if entries
+            .insert(identity.collect::<Option<_>>()?, element)
+            .is_some()
+        {
             return None;
         }
     }
     Some(entries)
+}
+
+fn key_text(element: &Value, key: &ListKey) -> Option<String> {
+    let value = element.as_object()?.get(&key.field);
+    match value.or(key.default.as_ref())? {
+        Value::String(text) => Some(text.clone()),
+        number @ Value::Number(_) => Some(canonical(number)),
+        Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
+    }
 }
 
 /// The same text for all notations of the same value.

@@ -38,14 +38,15 @@ fn any_rules() -> impl Strategy<Value = Rules> {
         Just("/*".to_owned()),
         Just("/*/*".to_owned())
     ];
-    vec((0..5, path), 0..5).prop_map(|chosen| {
+    vec((0..6, path), 0..5).prop_map(|chosen| {
         chosen
             .into_iter()
             .fold(Rules::new(), |rules, (rule, path)| match rule {
-                0 => rules.list_map(&path, "k"),
+                0 => rules.list_map(&path, ["k"]),
                 1 => rules.set(&path),
                 2 => rules.unordered(&path),
                 3 => rules.theirs(&path),
+                4 => rules.list_map(&path, [ListKey::new("k"), ListKey::new("a").or(0)]),
                 _ => rules.defaulted(&path),
             })
     })
@@ -127,7 +128,8 @@ proptest! {
         (desired, desired_shuffled) in shuffled(),
     ) {
         for rules in [
-            Rules::new().list_map("/l", "k"),
+            Rules::new().list_map("/l", ["k"]),
+            Rules::new().list_map("/l", [ListKey::new("k"), ListKey::new("j").or("x")]),
             Rules::new().set("/l"),
             Rules::new().unordered("/l"),
         ] {
@@ -160,7 +162,7 @@ proptest! {
         recorded in any::<bool>(),
         key in any::<bool>(),
     ) {
-        let rules = if key { Rules::new().list_map("/*", "k") } else { Rules::new().unordered("/*") };
+        let rules = if key { Rules::new().list_map("/*", ["k"]) } else { Rules::new().unordered("/*") };
         let last = recorded.then_some(&desired);
         let diff = diff3(last, Some(&defaulted(&desired)), &desired, &rules);
         prop_assert!(diff.is_same(), "{}", diff.summary(9));

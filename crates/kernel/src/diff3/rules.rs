@@ -1,5 +1,7 @@
 //! The kinds of fields, which a plain JSON document does not contain.
 
+use serde_json::Value;
+
 use super::path::Path;
 
 /// Rules for the fields of a document, by path, for [`diff3`](crate::diff3()).
@@ -8,8 +10,13 @@ use super::path::Path;
 /// of a list map.
 ///
 /// ```
-/// let rules = kernel::Rules::new()
-///     .list_map("/spec/containers", "name")
+/// # use kernel::{ListKey, Rules};
+/// let rules = Rules::new()
+///     .list_map("/spec/containers", ["name"])
+///     .list_map(
+///         "/spec/containers/*/ports",
+///         [ListKey::new("containerPort"), ListKey::new("protocol").or("TCP")],
+///     )
 ///     .set("/spec/containers/*/args")
 ///     .theirs("/spec/replicas");
 /// ```
@@ -20,10 +27,42 @@ pub struct Rules {
     defaulted: Vec<Path>,
 }
 
+/// A field that identifies the elements of a list map, alone or with others.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ListKey {
+    pub(super) field: String,
+    pub(super) default: Option<Value>,
+}
+
+impl ListKey {
+    /// The field `field`, which every element must have.
+    pub fn new(field: impl Into<String>) -> Self {
+        Self {
+            field: field.into(),
+            default: None,
+        }
+    }
+
+    /// An element without the field counts as one with the value `default`.
+    #[must_use]
+    pub fn or(self, default: impl Into<Value>) -> Self {
+        Self {
+            default: Some(default.into()),
+            ..self
+        }
+    }
+}
+
+impl From<&str> for ListKey {
+    fn from(field: &str) -> Self {
+        Self::new(field)
+    }
+}
+
 /// The kind of a list whose elements are not compared by position.
 #[derive(Debug, Clone)]
 pub(super) enum ListKind {
-    Map { key: String },
+    Map { keys: Vec<ListKey> },
     Set,
     Unordered,
 }
@@ -34,18 +73,14 @@ impl Rules {
         Self::default()
     }
 
-    /// The list at `path` is a map of objects, identified by their field `key`.
+    /// The list at `path` is a map of objects, identified by their fields `keys` together.
     ///
-    /// Elements are ours one by one: those that only live has belong to others. If an element has no
-    /// such field, or two have the same, the list counts as [`Rules::unordered`].
+    /// Elements are ours one by one: those that only live has belong to others. If an element lacks a key
+    /// that has no default, or two have the same keys, the list counts as [`Rules::unordered`].
     #[must_use]
-    pub fn list_map(self, path: &str, key: &str) -> Self {
-        self.list_kind(
-            path,
-            ListKind::Map {
-                key: key.to_owned(),
-            },
-        )
+    pub fn list_map<K: Into<ListKey>>(self, path: &str, keys: impl IntoIterator<Item = K>) -> Self {
+        let keys = keys.into_iter().map(Into::into).collect();
+        self.list_kind(path, ListKind::Map { keys })
     }
 
     /// The list at `path` is a set. Elements are ours one by one: those that only live has belong to

@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::agree::{canonical, keyed};
-use super::rules::ListKind;
+use super::agree::{Identity, canonical, keyed, segment};
+use super::rules::{ListKey, ListKind};
 
 /// The value of each side at one path.
 #[derive(Debug, Clone, Copy)]
@@ -38,8 +38,8 @@ impl<'v> Sides<'v> {
             Children::Nested(self.fields())
         } else if self.all(Value::is_array) {
             match list {
-                Some(ListKind::Map { key }) => {
-                    self.entries(key).map_or(Children::None, Children::Nested)
+                Some(ListKind::Map { keys }) => {
+                    self.entries(keys).map_or(Children::None, Children::Nested)
                 }
                 Some(ListKind::Set) => Children::Elements(self.elements()),
                 Some(ListKind::Unordered) => Children::None,
@@ -94,13 +94,12 @@ impl<'v> Sides<'v> {
     }
 
     /// Element by element of a list map, if every side is a valid one.
-    fn entries(self, key: &str) -> Option<Parts<'v>> {
+    fn entries(self, keys: &[ListKey]) -> Option<Parts<'v>> {
         let read =
-            |side: Option<&'v Value>| side.map_or(Some(BTreeMap::new()), |list| keyed(list, key));
+            |side: Option<&'v Value>| side.map_or(Some(BTreeMap::new()), |list| keyed(list, keys));
         let (last, live, desired) = (read(self.last)?, read(self.live)?, read(self.desired)?);
-        Some(by_name(&last, &live, &desired, |name| {
-            format!("{key}={name}")
-        }))
+        let segment = |identity: &Identity| segment(keys, identity);
+        Some(by_name(&last, &live, &desired, segment))
     }
 
     /// Element by element of a set.
@@ -112,9 +111,9 @@ impl<'v> Sides<'v> {
                 .collect()
         };
         let (last, live, desired) = (read(self.last), read(self.live), read(self.desired));
-        by_name(&last, &live, &desired, |canonical| {
+        by_name(&last, &live, &desired, |canonical: &String| {
             // A string is in the path without its quotes.
-            serde_json::from_str::<String>(canonical).unwrap_or_else(|_| canonical.to_owned())
+            serde_json::from_str::<String>(canonical).unwrap_or_else(|_| canonical.clone())
         })
     }
 
@@ -144,17 +143,17 @@ impl<'v> Sides<'v> {
     }
 }
 
-type Named<'v> = BTreeMap<String, &'v Value>;
+type Named<'v, N> = BTreeMap<N, &'v Value>;
 
 /// The names in last or desired, each with its three sides.
-fn by_name<'v>(
-    last: &Named<'v>,
-    live: &Named<'v>,
-    desired: &Named<'v>,
-    segment: impl Fn(&str) -> String,
+fn by_name<'v, N: Ord>(
+    last: &Named<'v, N>,
+    live: &Named<'v, N>,
+    desired: &Named<'v, N>,
+    segment: impl Fn(&N) -> String,
 ) -> Parts<'v> {
-    let names: BTreeSet<&String> = last.keys().chain(desired.keys()).collect();
-    let sides = |name: &String| Sides {
+    let names: BTreeSet<&N> = last.keys().chain(desired.keys()).collect();
+    let sides = |name: &N| Sides {
         last: last.get(name).copied(),
         live: live.get(name).copied(),
         desired: desired.get(name).copied(),

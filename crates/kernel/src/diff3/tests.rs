@@ -76,7 +76,7 @@ fn edit_and_drift_are_distinguished_in_one_document() {
 #[test]
 fn a_list_map_goes_by_its_key() {
     let rules = Rules::new()
-        .list_map("/containers", "name")
+        .list_map("/containers", ["name"])
         .theirs("/containers/*/replicas");
     let last = json!({"containers": [{"name": "web", "image": "1"}, {"name": "old"}]});
     let live = json!({"containers": [
@@ -100,17 +100,53 @@ fn a_list_map_goes_by_its_key() {
 
 #[test]
 fn a_list_map_may_be_keyed_by_numbers() {
-    let rules = Rules::new().list_map("/ports", "port");
+    let rules = Rules::new().list_map("/ports", ["port"]);
     let live = json!({"ports": [{"port": 443, "tls": true}, {"port": 80.0}]});
     let diff = diff3(None, Some(&live), &json!({"ports": [{"port": 80}]}), &rules);
     assert_eq!(kinds(&diff), [("/ports/port=80/port", Same)]);
+}
+
+fn ports() -> Rules {
+    let protocol = ListKey::new("protocol").or("TCP");
+    Rules::new().list_map("/ports", [ListKey::new("port"), protocol])
+}
+
+#[rstest]
+#[case::the_default_is_implied(json!([{"port": 53}]), json!([{"port": 53, "protocol": "TCP"}]), true)]
+#[case::an_explicit_default_is_missing(json!([{"port": 53, "protocol": "TCP"}]), json!([{"port": 53}]), false)]
+#[case::another_protocol_is_another_port(json!([{"port": 53}]), json!([{"port": 53, "protocol": "UDP"}]), false)]
+#[case::order_does_not_matter(
+    json!([{"port": 53, "protocol": "UDP"}, {"port": 53}]),
+    json!([{"port": 53}, {"port": 53, "protocol": "UDP"}]),
+    true
+)]
+fn a_list_map_may_have_several_keys(
+    #[case] desired: Value,
+    #[case] live: Value,
+    #[case] expected: bool,
+) {
+    let (live, desired) = (json!({"ports": live}), json!({"ports": desired}));
+    let diff = diff3(None, Some(&live), &desired, &ports());
+    assert_eq!(diff.is_same(), expected, "{}", diff.summary(9));
+}
+
+#[test]
+fn a_path_names_every_key_of_an_element() {
+    let last = json!({"ports": [{"port": 53, "name": "dns"}]});
+    let live = json!({"ports": [{"port": 53, "protocol": "TCP", "name": "x"}]});
+    let diff = diff3(Some(&last), Some(&live), &last, &ports());
+    let expected = [
+        ("/ports/port=53,protocol=TCP/name", Drift),
+        ("/ports/port=53,protocol=TCP/port", Same),
+    ];
+    assert_eq!(kinds(&diff), expected);
 }
 
 #[rstest]
 #[case::no_key(json!([{"x": 1}, {"x": 2}]), json!([{"x": 2}, {"x": 1}]))]
 #[case::key_twice(json!([{"k": 1, "x": 1}, {"k": 1, "x": 2}]), json!([{"k": 1, "x": 2}, {"k": 1, "x": 1}]))]
 fn a_list_map_without_proper_keys_counts_as_unordered(#[case] live: Value, #[case] desired: Value) {
-    let rules = Rules::new().list_map("/l", "k");
+    let rules = Rules::new().list_map("/l", ["k"]);
     let diff = diff3(
         None,
         Some(&json!({"l": live})),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use api::tenants::DistributionTenant;
-use aws::{Account, Aws, Caller, Fault, Parts, Priority, Unobserved};
-use engine::Check;
+use aws::{Account, Aws, Caller, Fault, Priority};
+use engine::{Check, SharedValues};
 use kernel::RealClock;
 use kube::Client;
 use kube::api::{Api, ListParams};
@@ -15,23 +15,20 @@ const IDENTITY: &str = "tenants: AWS identity";
 const CLOUDFRONT: &str = "tenants: CloudFront";
 
 /// Asks STS who we are and CloudFront for a page of tenants, unless the cluster knows none.
-pub(crate) async fn doctor_checks(kube: &Client, region: Option<String>) -> Vec<Check> {
+pub(crate) async fn doctor_checks(
+    kube: &Client,
+    region: Option<String>,
+    shared: &SharedValues,
+) -> Vec<Check> {
     let tenants = Api::<DistributionTenant>::all(kube.clone());
     if let Err(kube::Error::Api(status)) = tenants.list(&ListParams::default().limit(1)).await
         && status.code == 404
     {
         return Vec::new(); // the CRD is missing, which is told already
     }
-    let settings = aws::Settings {
-        region,
-        ..aws::Settings::default()
-    };
-    let parts = Parts {
-        clock: Arc::new(RealClock::new()),
-        guards: Vec::new(),
-        observer: Arc::new(Unobserved),
-    };
-    checks(Aws::load(settings, parts).await.own()).await
+    let aws = shared.of::<Aws>();
+    let aws = aws.get_or_init(|| Aws::for_process(region, Arc::new(RealClock::new())));
+    checks(aws.await.own()).await
 }
 
 async fn checks(account: &Account) -> Vec<Check> {

@@ -6,8 +6,9 @@ use api::tenants::DistributionTenant;
 use aws::cloudfront::CloudFront;
 use aws::{Caller, Priority};
 use clap::{Arg, ArgMatches};
-use engine::cli::flags::{self, flag, value};
+use engine::cli::flags::{self, value};
 use engine::cli::{Failure, Kinds, ObjectKind, Session};
+use engine::flags::aws_region;
 use engine::{Index, Kind, Stored};
 use kernel::ObjectKey;
 
@@ -15,18 +16,12 @@ use crate::ctx::Ctx;
 use crate::settings;
 use crate::tenant::{self, BY_DOMAIN, BY_NAME};
 
-const REGION: &str = "aws-region";
 /// Flags of the operator that decide what it does.
 const DECIDING: [&str; 2] = ["drift-policy", "tenants-policy"];
 
 /// The flags of every verb beside those of all features.
 pub(super) fn args() -> [Arg; 1] {
-    let region = flag(
-        REGION,
-        "REGION",
-        "Region of AWS calls that have one; default: as the AWS SDK finds it",
-    );
-    [region.global(true)]
+    [aws_region().global(true)]
 }
 
 /// The operator's flags that a plan depends on.
@@ -110,7 +105,8 @@ impl TenantsSession {
 
 /// The operator's settings, as far as a verb is given them.
 fn settings(args: &ArgMatches) -> Result<settings::Settings, Failure> {
-    let given = [REGION].into_iter().chain(DECIDING);
+    let region = aws_region();
+    let given = [region.get_id().as_str()].into_iter().chain(DECIDING);
     let given = given.map(|name| (name, value(args, name)));
     let run = flags::as_run(args, settings::args(), given)?;
     Ok(settings::read(&run)?)

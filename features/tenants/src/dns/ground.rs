@@ -8,13 +8,13 @@ use super::known::{Answer, Sight, Told};
 use super::owner::{Holder, Owner, holder};
 use super::record::{Change, RecordSet};
 use super::verdict::Clash;
-use super::{Bundle, Place, Spot};
+use super::{Bundle, Spot, ZoneAccess};
 
 /// What a decision at one name stands on.
 pub(super) struct Ground<'a> {
     pub(super) spot: &'a Spot,
     /// Where changes are sent.
-    pub(super) place: Place,
+    pub(super) place: ZoneAccess,
     /// The name of the mark.
     pub(super) mark_name: String,
     pub(super) us: &'a Owner,

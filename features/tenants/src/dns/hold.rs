@@ -10,7 +10,7 @@ use super::owner::Holder;
 use super::record::{Change, Content, Likeness, RecordSet};
 use super::verdict::Clash;
 use super::want::Wanted;
-use super::{Login, Place};
+use super::{ZoneAccess, login_of};
 
 /// What the spec says of records that are not as they should be.
 #[derive(Debug, Clone, Copy)]
@@ -68,7 +68,7 @@ fn is_wanted(want: &Wanted, record: &DnsRecord) -> bool {
 /// Whether the status says that the name is as it should be.
 pub(super) fn is_settled(want: &Wanted, held: &[DnsRecord]) -> bool {
     let is_right = |one: &DnsRecord| {
-        one.state == RecordState::Applied && is_wanted(want, one) && Login::of(one) == want.login
+        one.state == RecordState::Applied && is_wanted(want, one) && login_of(one) == want.login
     };
     held.len() == want.records.len() && held.iter().all(is_right)
 }
@@ -116,7 +116,7 @@ fn is_certain(wanted: &DnsRecord, held: &[DnsRecord], ground: &Ground<'_>) -> bo
         (Some(one), None) => {
             one.state == RecordState::Applied
                 && ledger::is_same(one, wanted)
-                && Login::of(one) == ground.place.login
+                && login_of(one) == ground.place.login
                 && !ground.is_lost(one)
         }
         (None, _) | (Some(_), Some(_)) => false,
@@ -274,7 +274,7 @@ fn restored(want: &Wanted, mut held: Vec<DnsRecord>, there: &[&RecordSet]) -> Ve
         let was_to_go = |one: &DnsRecord| {
             one.state == RecordState::Deleting
                 && ledger::is_same(one, wanted)
-                && Login::of(one) == want.login
+                && login_of(one) == want.login
         };
         let is_there =
             live(there, wanted).is_some_and(|set| set.likeness(wanted) == Likeness::Same);
@@ -305,9 +305,9 @@ fn resolved(
             (RecordState::Applied, _) | (RecordState::Planned, true) => Some(one),
             (RecordState::Planned, false) => match footing {
                 Footing::Marked(_) => {
-                    let place = Place {
+                    let place = ZoneAccess {
                         zone: one.zone_id.clone(),
-                        login: Login::of(&one),
+                        login: login_of(&one),
                     };
                     live?.recorded(&place, RecordState::Deleting)
                 }

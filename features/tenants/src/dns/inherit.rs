@@ -6,7 +6,7 @@ use super::known::Sight;
 use super::owner::{Holder, Owner, holder};
 use super::want::login;
 use super::zone::choose;
-use super::{Place, Spot, Zone, names};
+use super::{Spot, Zone, ZoneAccess, names};
 
 /// A name at which the predecessor may have left a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) struct Inherited {
     pub(super) spot: Spot,
     /// The name of its mark.
     pub(super) mark: String,
-    pub(super) place: Place,
+    pub(super) place: ZoneAccess,
     /// Where the predecessor pointed.
     target: String,
 }
@@ -45,7 +45,7 @@ pub(crate) fn inherited(
                 zone: zone.id.clone(),
                 name,
             },
-            place: Place {
+            place: ZoneAccess {
                 zone: zone.id.clone(),
                 login: login(dns, external_id),
             },

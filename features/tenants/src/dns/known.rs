@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use api::tenants::DriftedField;
+use aws::route53::zone_writer;
 
 use super::plan::Step;
 use super::record::RecordSet;
@@ -54,6 +55,19 @@ pub(crate) enum Answer {
     },
     /// Nobody knows whether it was carried out: no answer, or one that leaves it open.
     Lost,
+}
+
+impl From<zone_writer::Answer> for Answer {
+    fn from(answer: zone_writer::Answer) -> Self {
+        use zone_writer::Answer;
+        match answer {
+            Answer::Accepted { change } => Self::Accepted { change },
+            Answer::Differs { text } => Self::Differs { text },
+            Answer::Refused { text } => Self::Refused { text },
+            Answer::NoZone { text } => Self::NoZone { text },
+            Answer::Lost => Self::Lost,
+        }
+    }
 }
 
 /// A bundle and its answer.
@@ -228,6 +242,12 @@ impl Known {
     /// Whether a name was read, and what was seen still counts.
     pub(super) fn has_sight(&self, spot: &Spot) -> bool {
         self.sights.contains_key(spot)
+    }
+
+    /// Whether what was submitted for a name writes its mark and nothing else.
+    pub(super) fn only_marks(&self, spot: &Spot) -> bool {
+        let bundle = self.told(spot).and_then(|told| told.bundle.as_ref());
+        bundle.is_some_and(Bundle::only_marks)
     }
 
     /// Whether there is something to remember of a name.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::tenants::{DistributionTenantStatus, DnsRecord, RecordState, conditions, reasons};
-use aws::route53::Start;
+use aws::route53::zone_writer::{ZoneAccess, ZoneRole};
 use aws::{Caller, Priority};
 use engine::Index;
 use kernel::{ObjectKey, find, spread};
@@ -13,21 +13,19 @@ use kernel::{ObjectKey, find, spread};
 use super::known::Known;
 use super::owner::Owner;
 use super::record::{Likeness, RecordSet};
-use super::zones::role;
-use super::{Login, Place, Spot, names};
+use super::zones::TenantRecords;
+use super::{Spot, login_of, names};
 use crate::body::Field;
 use crate::ctx::{Ctx, Ours};
 use crate::failure::Way;
 use crate::outside::{insist, passes};
 use crate::sweep::status;
 
-/// Tenants by the zones that hold records of theirs.
+/// TenantRecords by the zones that hold records of theirs.
 const BY_ZONE: &str = "tenants.zone";
 /// How often zones are listed, give or take a tenth.
 const HOUR: Duration = Duration::from_secs(60 * 60);
 const SPREAD: f64 = 0.1;
-/// Pages of one list; beyond that Route 53 goes round in circles.
-const PAGES: usize = 10_000;
 
 /// Teaches the cache of tenants what listings ask it.
 pub(crate) fn index(ctx: &Ctx) {
@@ -45,14 +43,14 @@ pub(crate) async fn listings(ctx: Arc<Ctx>) {
         let wait = spread(HOUR, SPREAD, fastrand::f64());
         tokio::time::sleep(ctx.deck.clock.real(wait)).await;
         for zone in ctx.caches.tenants.store().values(BY_ZONE) {
-            look(&ctx, &zone).await;
+            list_zone(&ctx, &zone).await;
         }
     }
 }
 
 /// Lists one zone, once for each way into it.
-async fn look(ctx: &Ctx, zone: &str) {
-    let mut logins: BTreeMap<Login, Vec<ObjectKey>> = BTreeMap::new();
+async fn list_zone(ctx: &Arc<Ctx>, zone: &str) {
+    let mut logins: BTreeMap<ZoneRole, Vec<ObjectKey>> = BTreeMap::new();
     for tenant in ctx.caches.tenants.store().by(BY_ZONE, zone) {
         if let Some(login) = way_in(&status(&tenant), zone) {
             logins.entry(login).or_default().push(tenant.key().clone());
@@ -60,7 +58,7 @@ async fn look(ctx: &Ctx, zone: &str) {
     }
     for (login, keys) in logins {
         let zone = zone.to_owned();
-        let place = Place { zone, login };
+        let place = ZoneAccess { zone, login };
         match whole(ctx, &place).await {
             Ok(listed) => {
                 for key in &keys {
@@ -90,24 +88,16 @@ struct Listed {
 /// Record sets by their name.
 pub(super) type Sets = HashMap<String, Vec<RecordSet>>;
 
-/// All of a zone. A page that fails is asked for again.
-async fn whole(ctx: &Ctx, place: &Place) -> Result<Listed, aws::Error> {
-    let asker = Caller::new(Priority::Sweep, "");
-    let account = ctx.account(role(&place.login)?.as_ref()).await;
-    let route53 = account.route53(&asker);
-    let (mut sets, mut from) = (Sets::new(), None::<Start>);
-    for _ in 0..PAGES {
-        let page = || route53.records(&place.zone, from.as_ref());
-        let page = insist(ctx, Way::Dns, page).await?;
-        for record in page.items {
-            let of = sets.entry(record.name.clone()).or_default();
-            of.push(record.into());
-        }
-        from = page.next;
-        if from.is_none() {
-            break;
-        }
+/// All of a zone. What fails is asked for again.
+async fn whole(ctx: &Arc<Ctx>, place: &ZoneAccess) -> Result<Listed, aws::Error> {
+    let user = TenantRecords(Arc::clone(ctx));
+    let mut sets = Sets::new();
+    for record in ctx.zones.writer.records(&user, place).await? {
+        let of = sets.entry(record.name.clone()).or_default();
+        of.push(record.into());
     }
+    let asker = Caller::new(Priority::Sweep, "");
+    let account = ctx.account(place.login.role()?.as_ref()).await;
     let role = place.login.role_arn.as_deref().unwrap_or_default();
     let zone = || ctx.outside.zone(&account, role, &asker, &place.zone);
     let zone = insist(ctx, Way::Dns, zone).await?;
@@ -164,12 +154,12 @@ fn applied(status: &DistributionTenantStatus) -> impl Iterator<Item = &DnsRecord
 
 /// Whose credentials a tenant's records in a zone were written with. None where a policy denies
 /// what the tenant names: no role is assumed for it.
-fn way_in(status: &DistributionTenantStatus, zone: &str) -> Option<Login> {
+fn way_in(status: &DistributionTenantStatus, zone: &str) -> Option<ZoneRole> {
     if says(status, conditions::READY, reasons::POLICY_DENIED) {
         return None;
     }
     let first = applied(status).find(|one| one.zone_id == zone)?;
-    Some(Login::of(first))
+    Some(login_of(first))
 }
 
 fn says(status: &DistributionTenantStatus, kind: &str, reason: &str) -> bool {

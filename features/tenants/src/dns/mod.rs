@@ -12,8 +12,8 @@
 //! name is. [`zone`], [`want`], [`required`]: from spec to records. [`known`]: what a pass
 //! remembers between writer and zone. [`plan`]: the whole; `hold` and `removal` decide at one name,
 //! and `standing` what is to be said of it.
-//! [`batch`]: how the writer packs what several passes hand it. [`zones`], `writer`, [`changes`] and
-//! [`listing`] are not pure: they keep what is on its way, send it, follow it and look after it.
+//! [`zones`] and [`listing`] are not pure: they hand changes to the zone writer of the process
+//! ([`aws::route53::zone_writer`]), take in its answers and look after what is in the zones.
 //!
 //! # Promises
 //! - Nothing is written that `status.dnsRecords` does not name already.
@@ -23,8 +23,6 @@
 //! - What may exist is not forgotten: a record leaves the status when Route 53 took its deletion or
 //!   a read shows that it is not, or not ours.
 
-pub(crate) mod batch;
-pub(crate) mod changes;
 mod ground;
 mod hold;
 pub(crate) mod inherit;
@@ -44,11 +42,11 @@ mod tests;
 pub(crate) mod verdict;
 pub(crate) mod want;
 pub(crate) mod wire;
-mod writer;
 pub(crate) mod zone;
 pub(crate) mod zones;
 
 use api::tenants::DnsRecord;
+use aws::route53::zone_writer::{ChangeSet, ZoneAccess, ZoneRole};
 
 use record::{Action, Change, RecordSet};
 
@@ -79,32 +77,12 @@ pub(crate) struct Target {
     pub(crate) ipv6: bool,
 }
 
-/// Whose credentials reach a zone; the default is the operator's own.
-#[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Login {
-    /// The role to assume.
-    pub(crate) role_arn: Option<String>,
-    /// The external id it asks for.
-    pub(crate) external_id: Option<String>,
-}
-
-impl Login {
-    /// The one `record` was written with.
-    pub(crate) fn of(record: &DnsRecord) -> Self {
-        Self {
-            role_arn: record.role_arn.clone(),
-            external_id: record.external_id.clone(),
-        }
+/// The role that `record` was written as.
+pub(crate) fn login_of(record: &DnsRecord) -> ZoneRole {
+    ZoneRole {
+        role_arn: record.role_arn.clone(),
+        external_id: record.external_id.clone(),
     }
-}
-
-/// A zone and the way into it: what one batch is sent to.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Place {
-    /// The id of the zone.
-    pub(crate) zone: String,
-    /// Whose credentials are used.
-    pub(crate) login: Login,
 }
 
 /// One name in one zone: what one mark claims.
@@ -126,11 +104,20 @@ impl Spot {
     }
 }
 
+impl From<&ChangeSet> for Spot {
+    fn from(set: &ChangeSet) -> Self {
+        Self {
+            zone: set.access.zone.clone(),
+            name: set.name.clone(),
+        }
+    }
+}
+
 /// The changes at one spot. Route 53 takes all of them or none, so they stay in one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Bundle {
     /// Where they are sent.
-    pub(crate) place: Place,
+    pub(crate) place: ZoneAccess,
     /// The name they are about; a mark among them has a name of its own.
     pub(crate) name: String,
     /// In the order in which they are carried out.

@@ -6,8 +6,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenants::{DnsRecord, DriftedField};
+use aws::route53::zone_writer::Propagated;
 
-use super::changes::Ended;
 use super::inherit::Inherited;
 use super::known::{Answer, Known, Sight};
 use super::owner::Owner;
@@ -15,7 +15,7 @@ use super::plan::{self, Look, Seen, Served};
 use super::record::{Action, Change, Likeness, RecordSet};
 use super::verdict::Verdict;
 use super::want::{Want, Wanted};
-use super::{Bundle, Place, Spot, names};
+use super::{Bundle, Spot, ZoneAccess, names};
 
 /// Steps before a plan that comes to no end is left.
 const STEPS: usize = 32;
@@ -33,7 +33,7 @@ pub(crate) struct View {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Needs {
     pub(crate) reads: Vec<Look>,
-    pub(crate) unnamed: BTreeSet<Place>,
+    pub(crate) unnamed: BTreeSet<ZoneAccess>,
 }
 
 /// What is ahead.
@@ -99,9 +99,9 @@ pub(crate) fn ahead(
     }
     let mut records = recorded.to_vec();
     let pending = plan::pending(recorded);
-    let mut changes = Ended {
+    let mut changes = Propagated {
         insync: pending.keys().map(|id| (*id).to_owned()).collect(),
-        ..Ended::default()
+        ..Propagated::default()
     };
     let (mut found, mut taken) = (Ahead::default(), 0_usize);
     for _ in 0..STEPS {
@@ -152,7 +152,7 @@ fn look(wanted: &Wanted) -> Look {
     let mark = names::mark_name(&spot.name, zone).expect("the zone has its name");
     Look {
         spot: spot.clone(),
-        place: wanted.place(),
+        place: wanted.zone_access(),
         names: names::to_read(&spot.name, &mark),
     }
 }
@@ -188,9 +188,9 @@ fn foreseen(bundle: &Bundle, sights: &BTreeMap<Spot, Sight>) -> Vec<Foreseen> {
 
 /// Whether a live set says just what `set` does, in whatever spelling.
 fn is_like(live: &RecordSet, set: &RecordSet) -> bool {
-    let place = Place {
+    let place = ZoneAccess {
         zone: String::new(),
-        login: super::Login::default(),
+        login: super::ZoneRole::default(),
     };
     let record = set.recorded(&place, api::tenants::RecordState::Planned);
     match record {

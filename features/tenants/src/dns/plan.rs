@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenants::{DnsRecord, DriftedField, RecordState};
+use aws::route53::zone_writer::Propagated;
 
-use super::changes::Ended;
 use super::ground::{Act, Ground, Outcome};
 use super::hold::{self, Rules};
 use super::inherit::Inherited;
@@ -13,7 +13,7 @@ use super::owner::Owner;
 use super::standing::{awaited, is_accepted, kept_by, refused, standing};
 use super::verdict::{Clash, Standing, Verdict, gravest};
 use super::want::{Want, Wanted};
-use super::{Bundle, Login, Place, Spot, ledger, names, removal};
+use super::{Bundle, Spot, ZoneAccess, ZoneRole, ledger, login_of, names, removal};
 
 /// Everything a plan needs beside status and spec.
 #[derive(Debug, Clone, Copy)]
@@ -25,9 +25,9 @@ pub(crate) struct Seen<'a> {
     /// The names of zones, by id. Needed for [`Step::unnamed`] alone.
     pub(crate) zones: &'a BTreeMap<String, String>,
     /// What is known of changes that are under way.
-    pub(crate) changes: &'a Ended,
+    pub(crate) changes: &'a Propagated,
     /// Ways into zones that fail, and in which words.
-    pub(crate) troubled: &'a BTreeMap<Place, String>,
+    pub(crate) troubled: &'a BTreeMap<ZoneAccess, String>,
     /// What the tenant serves.
     pub(crate) served: &'a Served,
     /// Where the predecessor may have left records.
@@ -55,7 +55,7 @@ pub(crate) struct Step {
     /// What must be read before more can be told.
     pub(crate) reads: Vec<Look>,
     /// Zones whose names must be known before records in them can go.
-    pub(crate) unnamed: BTreeSet<Place>,
+    pub(crate) unnamed: BTreeSet<ZoneAccess>,
     /// The wanted names whose records are on all name servers.
     pub(crate) insync: BTreeSet<String>,
     /// What DNSReady says; `None`: what it said, since something must be read first.
@@ -80,7 +80,7 @@ pub(crate) struct Look {
     /// The name.
     pub(crate) spot: Spot,
     /// The way into its zone.
-    pub(crate) place: Place,
+    pub(crate) place: ZoneAccess,
     /// The names whose sets make up the sight of it.
     pub(crate) names: Vec<String>,
 }
@@ -150,10 +150,10 @@ pub(crate) fn is_behind(recorded: &[DnsRecord], want: &Want) -> bool {
 }
 
 /// The change ids under way, and whose credentials may ask for them.
-pub(crate) fn pending(records: &[DnsRecord]) -> BTreeMap<&str, Login> {
+pub(crate) fn pending(records: &[DnsRecord]) -> BTreeMap<&str, ZoneRole> {
     let pending = records
         .iter()
-        .filter_map(|one| Some((one.change_id.as_deref()?, Login::of(one))));
+        .filter_map(|one| Some((one.change_id.as_deref()?, login_of(one))));
     pending.collect()
 }
 
@@ -241,7 +241,7 @@ impl<'a> Draft<'a> {
         let mark = names::mark_name(&spot.name, Some(&wanted.zone)).expect("the zone has its name");
         let is_over = |change: &String| seen.changes.insync.contains(change);
         let held = ledger::caught_up(held, seen.known.told(spot), is_over);
-        let ground = self.ground(spot, wanted.place(), mark);
+        let ground = self.ground(spot, wanted.zone_access(), mark);
         let outcome = match awaited(seen.known, spot) {
             Some(act) => Outcome::new(held, act),
             None => hold::next(wanted, held, &ground, rules),
@@ -268,7 +268,7 @@ impl<'a> Draft<'a> {
         // Nobody waits for it any more, so a change that is lost is over, too.
         let is_over = |id: &String| seen.changes.is_over(id);
         let held = ledger::caught_up(held, told, is_over);
-        let place = place(spot, &held);
+        let place = zone_access(spot, &held);
         let zone = seen.zones.get(&spot.zone).map(String::as_str);
         let mark = names::mark_name(&spot.name, zone);
         // A zone that is gone has no name, and no marks.
@@ -292,7 +292,7 @@ impl<'a> Draft<'a> {
         self.take(&ground, outcome);
     }
 
-    fn ground<'g>(&self, spot: &'g Spot, place: Place, mark_name: String) -> Ground<'g>
+    fn ground<'g>(&self, spot: &'g Spot, place: ZoneAccess, mark_name: String) -> Ground<'g>
     where
         'a: 'g,
     {
@@ -369,10 +369,10 @@ impl<'a> Draft<'a> {
 }
 
 /// The way into the zone of a name that goes: that of the entry which surely worked.
-fn place(spot: &Spot, held: &[DnsRecord]) -> Place {
+fn zone_access(spot: &Spot, held: &[DnsRecord]) -> ZoneAccess {
     let surely = held.iter().find(|one| ledger::is_ours(one));
-    Place {
+    ZoneAccess {
         zone: spot.zone.clone(),
-        login: surely.or(held.first()).map(Login::of).unwrap_or_default(),
+        login: surely.or(held.first()).map(login_of).unwrap_or_default(),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 
 use api::tenants::{DnsRecord, RecordState, RecordType};
 
-use super::{Place, names};
+use super::{ZoneAccess, names};
 
 /// The zone in which Route 53 looks for the names of CloudFront.
 pub(crate) const CLOUDFRONT_ZONE: &str = "Z2FDTNDATAQYW2";
@@ -213,7 +213,7 @@ impl RecordSet {
     }
 
     /// What status says of it once it is in a zone; `None` if it leads to no single name.
-    pub(super) fn recorded(&self, place: &Place, state: RecordState) -> Option<DnsRecord> {
+    pub(super) fn recorded(&self, place: &ZoneAccess, state: RecordState) -> Option<DnsRecord> {
         let (ttl, target) = match &self.content {
             Content::Values { ttl, values } => (Some(*ttl), values.first()?.clone()),
             Content::Alias { target, .. } => (None, names::canonical(target)),
@@ -296,9 +296,9 @@ mod tests {
             cname("a.example.com", 300, "d0.cloudfront.net"),
             alias(RecordType::Aaaa, "a.example.com", "d0.cloudfront.net"),
         ] {
-            let place = Place {
+            let place = ZoneAccess {
                 zone: record.zone_id.clone(),
-                login: super::super::Login::of(&record),
+                login: crate::dns::login_of(&record),
             };
             let back = RecordSet::of(&record).recorded(&place, record.state);
             assert_eq!(back, Some(record));

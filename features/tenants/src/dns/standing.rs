@@ -48,8 +48,10 @@ pub(super) fn standing(wanted: &Wanted, outcome: &Outcome, seen: &Seen<'_>) -> S
     }
     let changes = outcome.records.iter();
     let changes: BTreeSet<_> = changes.filter_map(|one| one.change_id.clone()).collect();
-    let mut untold = changes.iter().filter_map(|id| seen.changes.untold.get(id));
-    if let Some(text) = untold.next() {
+    let mut unreadable = changes
+        .iter()
+        .filter_map(|id| seen.changes.unreadable.get(id));
+    if let Some(text) = unreadable.next() {
         Standing::Failed(text.clone())
     } else if changes.is_empty() {
         Standing::Ready

@@ -10,12 +10,13 @@ mod removal;
 mod stories;
 
 use api::tenants::{DnsRecord, RecordState, RecordType};
+use aws::route53::zone_writer::batch::{self, Batch, Load};
+use aws::route53::zone_writer::{ZoneAccess, ZoneRole};
 use kernel::{ClusterId, ObjectKey};
 
-use super::batch::{self, Batch, Load};
 use super::owner::Owner;
 use super::record::{Action, Change, Content, Kind, RecordSet};
-use super::{Bundle, Login, Place, Spot, Zone};
+use super::{Bundle, Spot, Zone};
 
 pub(super) const D0: &str = "d0.cloudfront.net";
 pub(super) const A: &str = "a.example.com";
@@ -34,10 +35,10 @@ pub(super) fn zone(id: &str, name: &str) -> Zone {
     }
 }
 
-pub(super) fn place(zone: &str) -> Place {
-    Place {
+pub(super) fn zone_access(zone: &str) -> ZoneAccess {
+    ZoneAccess {
         zone: zone.to_owned(),
-        login: Login::default(),
+        login: ZoneRole::default(),
     }
 }
 
@@ -50,16 +51,20 @@ pub(super) fn a_spot() -> Spot {
 
 pub(super) fn a_bundle() -> Bundle {
     Bundle {
-        place: place("Z1"),
+        place: zone_access("Z1"),
         name: A.to_owned(),
         changes: vec![Change::create(RecordSet::of(&cname(A, 300, D0)))],
     }
 }
 
-/// All batches of a queue.
-pub(super) fn packed<T>(queue: impl IntoIterator<Item = Load<T>>) -> Vec<Batch<T>> {
-    let mut queue = queue.into_iter().collect();
-    std::iter::from_fn(|| batch::next(&mut queue, |_| true)).collect()
+/// All batches of these bundles.
+fn packed(bundles: impl IntoIterator<Item = Bundle>) -> Vec<Batch<Bundle>> {
+    let loads = bundles.into_iter().map(|bundle| Load {
+        set: (&bundle).into(),
+        from: bundle,
+    });
+    let mut queue = loads.collect();
+    std::iter::from_fn(|| batch::next(&mut queue, |_| true, |_, _| true)).collect()
 }
 
 fn planned(kind: RecordType, name: &str, ttl: Option<i64>, target: &str) -> DnsRecord {

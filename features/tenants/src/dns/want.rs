@@ -9,7 +9,7 @@ use api::tenants::{
 
 use super::record::RecordSet;
 use super::zone::{Refusal, choose};
-use super::{Login, Place, Spot, Target, Zone, names};
+use super::{Spot, Target, Zone, ZoneAccess, ZoneRole, names};
 
 /// What a plan leads to.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,14 +46,14 @@ pub(crate) struct Wanted {
     /// The name of that zone.
     pub(crate) zone: String,
     /// Whose credentials the spec names.
-    pub(crate) login: Login,
+    pub(crate) login: ZoneRole,
     /// Each of another type, as planned.
     pub(crate) records: Vec<DnsRecord>,
 }
 
 impl Wanted {
-    pub(super) fn place(&self) -> Place {
-        Place {
+    pub(super) fn zone_access(&self) -> ZoneAccess {
+        ZoneAccess {
             zone: self.spot.zone.clone(),
             login: self.login.clone(),
         }
@@ -150,15 +150,15 @@ pub(crate) fn wanted<'d>(
 }
 
 /// The credentials a spec names, and what the policy says beside its role.
-pub(crate) fn login(dns: &Dns, external_id: Option<&str>) -> Login {
+pub(crate) fn login(dns: &Dns, external_id: Option<&str>) -> ZoneRole {
     let role_arn = dns.role().map(str::to_owned);
-    Login {
+    ZoneRole {
         external_id: role_arn.as_ref().and(external_id).map(str::to_owned),
         role_arn,
     }
 }
 
-fn one(name: &str, zone: &Zone, dns: &Dns, target: &Target, login: &Login) -> Wanted {
+fn one(name: &str, zone: &Zone, dns: &Dns, target: &Target, login: &ZoneRole) -> Wanted {
     let alias = match dns.alias_policy {
         AliasPolicy::Always => true,
         AliasPolicy::ApexOnly => name == zone.name,

@@ -1,8 +1,10 @@
 //! Records as Route 53's client has them.
 
+use aws::route53::zone_writer::ChangeSet;
 use aws::route53::{self, Alias, Answer, Record, Start};
 use aws::{Account, Caller};
 
+use super::Bundle;
 use super::known::Sight;
 use super::plan::Look;
 use super::record::{Action, Change, Content, Kind, RecordSet};
@@ -32,6 +34,16 @@ impl From<&Change> for route53::Change {
                 },
                 set_identifier: None,
             },
+        }
+    }
+}
+
+impl From<&Bundle> for ChangeSet {
+    fn from(bundle: &Bundle) -> Self {
+        Self {
+            access: bundle.place.clone(),
+            name: bundle.name.clone(),
+            changes: bundle.changes.iter().map(Into::into).collect(),
         }
     }
 }

@@ -298,7 +298,7 @@ pub(super) async fn fulfil(
         .collect();
     for _ in 0..ROUNDS {
         let pending = plan::pending(&draft.status.dns_records);
-        let changes = ctx.changes.ended(pending.keys().copied());
+        let changes = ctx.zones.writer.propagated(pending.keys().copied());
         let seen = Seen {
             us: &us,
             known: &ctx.zones.known(key),
@@ -337,6 +337,6 @@ pub(super) fn refresh(key: &ObjectKey, generation: Option<i64>, ctx: &Ctx) {
     });
     if due {
         ctx.zones.note(key, Known::look_again);
-        ctx.changes.look_again(key, now);
+        ctx.zones.writer.poll_soon(key);
     }
 }

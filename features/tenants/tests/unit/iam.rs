@@ -9,31 +9,6 @@ use serde_json::Value;
 const OWN: &str = include_str!("../../../../docs/iam/tenants.json");
 const DNS_ROLE: &str = include_str!("../../../../docs/iam/tenants-dns-role.json");
 
-/// A list of all operations: one that is missing does not compile.
-macro_rules! operations {
-    ($($name:ident)*) => {
-        const ALL: &[Operation] = &[$(Operation::$name),*];
-        const _: fn(Operation) = |one| match one {
-            $(Operation::$name => (),)*
-        };
-    };
-}
-
-operations! {
-    CreateDistributionTenant GetDistributionTenant GetDistributionTenantByDomain
-    UpdateDistributionTenant DeleteDistributionTenant ListDistributionTenants
-    CreateConnectionGroup GetConnectionGroup UpdateConnectionGroup DeleteConnectionGroup
-    ListConnectionGroups
-    GetManagedCertificateDetails GetDistribution
-    CreateInvalidationForDistributionTenant GetInvalidationForDistributionTenant
-    ListDomainConflicts VerifyDnsConfiguration
-    TagResource UntagResource ListTagsForResource
-    ChangeResourceRecordSets ListResourceRecordSets GetChange GetHostedZone ListHostedZones
-    DescribeCertificate
-    GetCallerIdentity AssumeRole AssumeRoleWithWebIdentity
-    Scan
-}
-
 /// A policy has no say in these: the first needs no leave, the second that of the role's trust.
 const LEAVE_NOT_NEEDED: [Operation; 2] = [
     Operation::GetCallerIdentity,
@@ -108,7 +83,7 @@ fn granted(policy: &str) -> BTreeSet<String> {
 
 /// The actions of the calls that `wanted` picks.
 fn called(wanted: impl Fn(Operation) -> bool) -> BTreeSet<String> {
-    let calls = ALL.iter().copied().filter(|one| wanted(*one));
+    let calls = Operation::all().filter(|one| wanted(*one));
     calls.map(|one| one.to_string()).collect()
 }
 

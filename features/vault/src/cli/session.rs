@@ -148,13 +148,13 @@ impl VaultSession {
         connection: &VaultConnection,
         name: &str,
     ) -> Result<(Client, vault_client::Health), Failure> {
-        let account = &self.ctx.settings.service_account;
+        let (account, aws) = (&self.ctx.settings.service_account, &self.ctx.aws);
         // Logging in makes a token of the operator's account: no write of ours, so not guarded.
         let kube = self.cluster.client();
         let config = match &self.token {
-            None => prepare(connection, &kube, account).await?,
+            None => prepare(connection, &kube, account, aws).await?,
             Some(token) => {
-                let mut config = prepare(&without_login(connection), &kube, account).await?;
+                let mut config = prepare(&without_login(connection), &kube, account, aws).await?;
                 config.login = Login::Token {
                     token: Source::given(token.clone()),
                 };

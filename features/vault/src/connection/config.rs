@@ -22,7 +22,7 @@ use vault_client::{
     Source, Tls,
 };
 
-use super::aws_keys::{self, KeysProblem};
+use super::aws_keys::{self, KeysProblem, ProcessAws};
 use super::jwt::{self, Expected, JwtProblem, OwnToken, ServiceAccountRef};
 use super::secrets::{Place, SecretProblem, Secrets};
 
@@ -83,7 +83,7 @@ impl Classified for Problem {
 }
 
 /// Reads the Secrets that `connection` names and makes of all a configuration. `own` is the
-/// ServiceAccount we run as, for logins that show its token.
+/// ServiceAccount we run as, for logins that show its token, and `aws` has the keys for those at `aws`.
 ///
 /// Another content of any Secret is another fingerprint. The token of `bootstrap` is not read: it
 /// prepares a login and takes no part in it.
@@ -91,6 +91,7 @@ pub(crate) async fn prepare(
     connection: &VaultConnection,
     kube: &Client,
     own: &ServiceAccountRef,
+    aws: &ProcessAws,
 ) -> Result<Config, Problem> {
     let spec = &connection.spec;
     let mut secrets = Secrets::new(kube.clone());
@@ -102,7 +103,9 @@ pub(crate) async fn prepare(
         limits: limits(spec.rate_limit.unwrap_or_default()),
         timeout: CALL_TIMEOUT,
     };
-    let login = Us { kube, own }.login(&spec.auth, &mut secrets).await?;
+    let login = Us { kube, own, aws }
+        .login(&spec.auth, &mut secrets)
+        .await?;
     Ok(Config {
         fingerprint: fingerprint(spec, secrets.taken()),
         settings,
@@ -167,6 +170,7 @@ fn given(text: Option<&String>) -> Option<String> {
 struct Us<'a> {
     kube: &'a Client,
     own: &'a ServiceAccountRef,
+    aws: &'a ProcessAws,
 }
 
 impl Us<'_> {
@@ -191,7 +195,7 @@ impl Us<'_> {
             (None, None, Some(auth), None, None, None, None) => by_app_role(auth, secrets).await,
             (None, None, None, Some(auth), None, None, None) => self.jwt(auth, secrets).await,
             (None, None, None, None, Some(auth), None, None) => self.oidc(auth, secrets).await,
-            (None, None, None, None, None, Some(auth), None) => by_aws(auth),
+            (None, None, None, None, None, Some(auth), None) => by_aws(auth, self.aws),
             (None, None, None, None, None, None, Some(auth)) => by_gcp(auth, secrets).await,
             _ => Err(one_method()),
         }
@@ -278,7 +282,7 @@ async fn by_app_role(auth: &AppRoleAuth, secrets: &mut Secrets) -> Result<Login,
     })
 }
 
-fn by_aws(auth: &AwsAuth) -> Result<Login, Problem> {
+fn by_aws(auth: &AwsAuth, aws: &ProcessAws) -> Result<Login, Problem> {
     match auth.auth_type {
         AwsAuthType::Iam => {}
         AwsAuthType::Ec2 => {
@@ -298,7 +302,7 @@ fn by_aws(auth: &AwsAuth) -> Result<Login, Problem> {
         role: auth.role.clone(),
         sts_endpoint: given(auth.sts_endpoint.as_ref()),
         server_id: given(auth.iam_server_id_header_value.as_ref()),
-        keys: aws_keys::source(region.clone()),
+        keys: aws.keys(),
         region,
     })
 }

@@ -126,7 +126,7 @@ impl Look {
             ctx.now(),
         );
         let account = &ctx.settings.service_account;
-        let prepared = config::prepare(connection, &ctx.deck.client, account).await;
+        let prepared = config::prepare(connection, &ctx.deck.client, account, &ctx.aws).await;
         let prepared = prepared.map_err(|problem| unprepared(problem, connection))?;
         let fingerprint = prepared.fingerprint.clone();
         let client = client(prepared, &pass.key().name, ctx)
@@ -396,7 +396,7 @@ async fn bootstrap_client(connection: &VaultConnection, ctx: &Ctx) -> Result<Cli
     let spec = connection.spec.auth.bootstrap.as_ref();
     let spec = spec.expect("asked only where there is one");
     let unprepared = |problem: Problem| unprepared(problem, connection);
-    let config = config::prepare(connection, &ctx.deck.client, account).await;
+    let config = config::prepare(connection, &ctx.deck.client, account, &ctx.aws).await;
     let mut config = config.map_err(unprepared)?;
     let mut secrets = Secrets::new(ctx.deck.client.clone());
     let token = secrets.value(&spec.secret_ref).await.map_err(unprepared)?;

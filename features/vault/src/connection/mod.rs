@@ -30,6 +30,7 @@ use crate::ctx::Ctx;
 use crate::links::Standing;
 use crate::sync::Error;
 
+pub(crate) use aws_keys::ProcessAws;
 pub(crate) use config::prepare;
 pub(crate) use jwt::ServiceAccountRef;
 use look::Look;

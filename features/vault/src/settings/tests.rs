@@ -34,6 +34,7 @@ fn without_flags_the_predecessors_defaults_hold() {
             name: "pontoon".into(),
             namespace: "pontoon-system".into(),
         },
+        aws_region: None,
         legacy_lease: Some(LegacyLease {
             namespace: None,
             name: "2bf9394e.platform.io".into(),

@@ -193,7 +193,13 @@ async fn control_without_http_is_the_same_control() {
 
 #[tokio::test]
 async fn a_stopped_emulator_frees_its_port() {
-    let world = World::start().await;
+    // Other servers of a test run listen on 127.0.0.1, and might take the port as soon as it is free.
+    let world = World::of(
+        Emulator::builder()
+            .service(Box::new(Probe::new()))
+            .listen(([127, 0, 0, 2], 0).into()),
+    )
+    .await;
     let address = world
         .emulator
         .url()

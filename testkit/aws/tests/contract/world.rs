@@ -42,7 +42,8 @@ impl World {
         Self::of(Emulator::builder().every_service()).await
     }
 
-    async fn of(builder: Builder) -> Self {
+    /// A world with the emulator of `builder`.
+    pub(crate) async fn of(builder: Builder) -> Self {
         // Another test of this binary may have installed it already.
         let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
         let emulator = builder.start().await.expect("the emulator starts");

@@ -2,3 +2,4 @@
 
 mod bucket;
 mod mistakes;
+mod own_writes;

@@ -169,7 +169,6 @@ fn child(number: usize) -> Value {
             "name": name,
             "namespace": BARE,
             "labels": {"probe.pontoon.io/owned": "true"},
-            "annotations": {"pontoon.io/applied": format!("{number:016x}")},
             "ownerReferences": [{
                 "apiVersion": "probe.pontoon.io/v1alpha1",
                 "kind": "Probe",

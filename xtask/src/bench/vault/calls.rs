@@ -126,9 +126,11 @@ mod tests {
             let (path, query) = path.split_once('?').unwrap_or((path, ""));
             Logged {
                 seq: at as u64 + 1,
+                at: jiff::Timestamp::UNIX_EPOCH,
                 method: method.parse().unwrap(),
                 path: format!("/v1/{path}"),
                 query: query.to_owned(),
+                agent: String::new(),
                 status: None,
                 rule: None,
                 vault_token: None,

@@ -21,7 +21,7 @@ struct World {
 fn world() -> World {
     let clock = Arc::new(TestClock::new());
     let limiters = Limiters::new(clock.clone());
-    let limiter = limiters.of(&"1".into(), ONE_A_SECOND);
+    let limiter = limiters.of(&"1".into(), None, ONE_A_SECOND);
     let first = limiter.take(&caller(Priority::Edit)).now_or_never();
     first.expect("a full bucket").spend();
     World {
@@ -224,7 +224,7 @@ async fn a_permit_is_valid_for_its_own_limit_only() {
     let edit = caller(Priority::Edit);
     let ticket = Ticket::new("x", || {});
     let admitted = edit.admitted(limiter.claim(&edit, &ticket).expect("a free permit"));
-    let other = limiters.of(&"2".into(), ONE_A_SECOND);
+    let other = limiters.of(&"2".into(), None, ONE_A_SECOND);
     other.take(&admitted).await.spend();
     assert!(other.take(&admitted).now_or_never().is_none());
     assert!(limiter.take(&admitted).now_or_never().is_some());

@@ -192,6 +192,134 @@ async fn metadata_is_written_before_any_step() {
     assert_eq!(server.times("apply a ends"), 1);
 }
 
+#[rstest]
+#[case::an_edit(Graph { edit: Some(json!({"metadata": {"labels": {"a": "b"}}, "spec": {"reads": ["x"]}})), ..Graph::default() }, "edit")]
+#[case::an_own_apply(Graph { labels: Some(json!({"a": "b"})), ..Graph::default() }, "apply own")]
+#[tokio::test(start_paused = true)]
+async fn metadata_that_is_always_named_is_written_once(
+    #[case] kind: Graph,
+    #[case] name: &'static str,
+) {
+    let server = InMemory::with_children(json!({"a": []}));
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::Again));
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+    let first = written(&[(name, "1"), ("status", "2")]);
+    assert_eq!(*server.writes.lock(), first);
+    let points = ["graph.metadata.before", "graph.metadata.after"];
+    assert_eq!(server.kill_points.lock()[..2], points);
+    for _ in 0..2 {
+        assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+    }
+    let all = written(&[(name, "1"), ("status", "2"), ("status", "3")]);
+    assert_eq!(*server.writes.lock(), all);
+}
+
+#[rstest]
+#[case::a_conflict(Class::Conflict, &[("status", "1")])]
+#[case::an_invalid_write(Class::Invalid, &[("status", "1")])]
+#[case::a_lost_answer(Class::Unreachable, &[])]
+#[tokio::test(start_paused = true)]
+async fn status_names_a_refusal_of_metadata(
+    #[case] class: Class,
+    #[case] writes: &[(&'static str, &str)],
+) {
+    let server = InMemory {
+        refusal: Some(CallError::new(class, "refused by a webhook")),
+        ..InMemory::with_children(json!({"a": []}))
+    };
+    let kind = Graph {
+        labels: Some(json!({"a": "b"})),
+        ..Graph::default()
+    };
+    for _ in 0..2 {
+        let error = first_pass(&kind, &server).await.unwrap_err();
+        assert_eq!(
+            (error.class, &*error.message),
+            (class, "refused by a webhook")
+        );
+    }
+    assert_eq!(*server.writes.lock(), written(writes));
+    let conditions = server.object().conditions;
+    let messages: Vec<_> = conditions.iter().map(|one| &*one.message).collect();
+    assert_eq!(messages, vec!["refused by a webhook"; writes.len()]);
+    assert_eq!(*server.calls.lock(), Vec::<String>::new());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_edit_with_the_finalizer_precedes_steps_by_one_pass() {
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["metadata"]["finalizers"] = json!(["theirs"]));
+    let finalizers = server.object().finalizers_with(FINALIZER);
+    let kind = Graph {
+        edit: Some(json!({"metadata": {"finalizers": finalizers}, "spec": {"size": 1}})),
+        ..Graph::default()
+    };
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::Again));
+    assert!(server.object().has_finalizer("theirs"));
+    assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+    assert_eq!(server.times("apply a ends"), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_own_apply_without_the_finalizer_delays_it_by_one_pass() {
+    let kind = Graph {
+        labels: Some(json!({"a": "b"})),
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| object["metadata"]["finalizers"] = json!([]));
+    for _ in 0..2 {
+        assert_eq!(first_pass(&kind, &server).await, Ok(Progress::Again));
+    }
+    let writes = written(&[("apply own", "1"), ("status", "2"), ("add finalizer", "3")]);
+    assert_eq!(*server.writes.lock(), writes);
+}
+
+#[rstest]
+#[case::with_steps(json!({"a": []}), vec!["edit spec.size", "apply a"])]
+#[case::alone(json!({}), vec!["edit spec.size"])]
+#[tokio::test(start_paused = true)]
+async fn a_preview_shows_the_edit_before_the_steps(
+    #[case] children: Value,
+    #[case] expected: Vec<&str>,
+) {
+    let kind = Graph {
+        edit: Some(json!({"spec": {"size": 1}})),
+        ..Graph::default()
+    };
+    let server = InMemory {
+        is_preview: true,
+        ..InMemory::with_children(children)
+    };
+    let mut remembered = Remembered::default();
+    let object = server.object();
+    let decided = decide(&kind, object, pass_facts(), &mut remembered, &server).await;
+    let expected = expected.into_iter().map(str::to_owned).collect();
+    assert_eq!(decided.unwrap().1, Ended::Previewed(expected));
+    assert_eq!(*server.writes.lock(), written(&[]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_replaced_status_loses_what_others_set() {
+    let kind = Graph {
+        replaces_status: true,
+        ..Graph::default()
+    };
+    let server = InMemory::with_children(json!({"a": []}));
+    server.change(|object| {
+        object["status"] =
+            json!({"theirs": 1, "conditions": [{"type": "Theirs", "status": "True"}]});
+    });
+    for _ in 0..2 {
+        assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
+    }
+    assert_eq!(*server.writes.lock(), written(&[("replace status", "1")]));
+    let status = server.stored.lock()["status"].clone();
+    assert_eq!(status.get("theirs"), None);
+    assert_eq!(status["conditions"].as_array().map(Vec::len), Some(1));
+    assert_eq!(server.reason().as_deref(), Some("Applied"));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_pass_that_is_dropped_leaves_no_fresh_intent() {
     let kind = Graph {
@@ -386,6 +514,7 @@ async fn a_key_without_an_object_has_steps_and_no_writes() {
     object.exists = false;
     let kind = Graph {
         has_intents: true,
+        labels: Some(json!({"a": "b"})),
         ..Graph::default()
     };
     let mut remembered = Remembered::default();

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::*;
 use crate::leftovers::record::tests::{Disk, disk};
-use crate::{Clients, Hub, Metrics, Stored, Tasks};
+use crate::{Clients, Hub, Metrics, OtherClusterOptions, Stored, Tasks};
 
 /// The answer to each call. The object that claims the disk appears after `claimed_after_reads` reads.
 #[derive(Clone)]
@@ -227,4 +227,19 @@ async fn a_blocked_record_is_saved_and_makes_no_call() {
     assert_eq!(progress, Progress::Blocked { reason: reason() });
     assert_eq!(log, Vec::<&str>::new());
     assert_eq!(writes, [Method::PATCH]);
+}
+
+#[tokio::test]
+async fn records_of_another_cluster_are_in_the_own_one() {
+    let (tasks, writes) = (Tasks::default(), Writes::default());
+    let own = deck(api_server(writes.clone()), &tasks);
+    let nowhere = kube::Config::new("http://127.0.0.1:9".parse().unwrap());
+    let other = own.other_cluster("other", nowhere, OtherClusterOptions::default());
+    let store = LeftoverStore::<Disk>::new(other.unwrap().deck());
+    store.record(&disk()).await.unwrap();
+    assert_eq!(*writes.lock(), [Method::POST]);
+    assert_eq!(own.hub.health().len(), 0);
+    let _cache = store.cache();
+    assert_eq!(own.hub.health().len(), 1, "the watch is in the own cluster");
+    tasks.kill().await;
 }

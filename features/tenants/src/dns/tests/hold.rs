@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenants::{DriftPolicy, RecordAdoption};
+use aws::route53::zone_writer::Propagated;
 use rstest::rstest;
 
-use super::{a_spot, changes, owner, place, records, sets, written};
+use super::{a_spot, changes, owner, records, sets, written, zone_access};
 use crate::dns::Bundle;
-use crate::dns::changes::Ended;
 use crate::dns::known::{Answer, Known, Sight};
 use crate::dns::plan::{Seen, Served, Step, is_behind, next};
 use crate::dns::record::{Change, RecordSet};
@@ -31,7 +31,7 @@ pub(super) fn known(told: &str, live: Option<&str>) -> Known {
         let gone = records("CNAME gone 1");
         let changes = gone.iter().map(RecordSet::of);
         known.submitted(Bundle {
-            place: place("Z1"),
+            place: zone_access("Z1"),
             name: super::A.to_owned(),
             changes: changes.map(Change::create).collect(),
         });
@@ -47,7 +47,7 @@ fn wanted(text: &str) -> Wanted {
     Wanted {
         spot: a_spot(),
         zone: "example.com".to_owned(),
-        login: place("Z1").login,
+        login: zone_access("Z1").login,
         records: records(text),
     }
 }
@@ -90,17 +90,17 @@ impl Case {
             adoption: self.adoption,
             drift: self.drift,
         };
-        let changes = Ended {
+        let changes = Propagated {
             lost: BTreeSet::from([self.lost.to_owned()]),
-            untold: BTreeMap::from([(self.untold.to_owned(), trouble(self.untold))]),
-            ..Ended::default()
+            unreadable: BTreeMap::from([(self.untold.to_owned(), trouble(self.untold))]),
+            ..Propagated::default()
         };
         let seen = Seen {
             us: &owner(),
             known: &self.known,
             zones: &BTreeMap::new(),
             changes: &changes,
-            troubled: &BTreeMap::from([(place(self.troubled), trouble(self.troubled))]),
+            troubled: &BTreeMap::from([(zone_access(self.troubled), trouble(self.troubled))]),
             served: &Served::Unknown,
             inherited: &[],
         };

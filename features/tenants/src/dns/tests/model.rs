@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenants::{DistributionTenantStatus, DnsRecord, DriftedField, RecordType};
+use aws::route53::zone_writer::Propagated;
+use aws::route53::zone_writer::batch::{Batch, Load};
 
 use super::{changes, owner, packed};
-use crate::dns::batch::{Batch, Load};
-use crate::dns::changes::Ended;
 use crate::dns::inherit::Inherited;
 use crate::dns::known::{Answer, Known, Sight};
 use crate::dns::listing::{self, doubtful};
@@ -209,10 +209,10 @@ impl World {
             .copied()
             .filter(|id| known(id).is_none())
             .map(owned);
-        let changes = Ended {
+        let changes = Propagated {
             insync: insync.collect(),
             lost: lost.collect(),
-            ..Ended::default()
+            ..Propagated::default()
         };
         let seen = Seen {
             us: &owner(),
@@ -279,26 +279,26 @@ impl World {
 
     /// The writers work off their queues; the first call has this fate.
     pub(super) fn deliver(&mut self, first: Call) {
-        let loads = std::mem::take(&mut self.queue);
-        let loads = loads.into_iter().map(|bundle| Load { from: (), bundle });
+        let bundles = std::mem::take(&mut self.queue);
         let mut call = first;
-        for batch in packed(loads) {
+        for batch in packed(bundles) {
             self.call(batch, call);
             call = Call::Answered;
         }
     }
 
-    fn call(&mut self, batch: Batch<()>, call: Call) {
+    fn call(&mut self, batch: Batch<Bundle>, call: Call) {
         if call == Call::CutBefore {
             return self.answer(&batch, &Answer::Lost);
         }
         let wrongs = self.wrongs_of(&batch);
-        match self.zones.apply(&batch.place.zone, batch.changes()) {
+        let changes = batch.loads.iter().flat_map(|load| &load.from.changes);
+        match self.zones.apply(&batch.access.zone, changes) {
             Ok(change) => {
                 self.wrongs.extend(wrongs);
                 for load in &batch.loads {
-                    self.log.push(told(&load.bundle));
-                    self.author(&load.bundle);
+                    self.log.push(told(&load.from));
+                    self.author(&load.from);
                 }
                 let answer = match call {
                     Call::Answered => Answer::Accepted { change },
@@ -312,7 +312,7 @@ impl World {
                     self.call(second, Call::Answered);
                 }
                 Err(alone) => {
-                    let bundle = &alone.loads[0].bundle;
+                    let bundle = &alone.loads[0].from;
                     self.log.push(format!("refused {}", told(bundle)));
                     let answer = match call {
                         Call::Answered => Answer::Differs { text },
@@ -324,9 +324,9 @@ impl World {
         }
     }
 
-    fn answer(&mut self, batch: &Batch<()>, answer: &Answer) {
+    fn answer(&mut self, batch: &Batch<Bundle>, answer: &Answer) {
         for load in &batch.loads {
-            self.known.answered(&load.bundle.spot(), answer.clone());
+            self.known.answered(&load.from.spot(), answer.clone());
         }
     }
 
@@ -351,9 +351,9 @@ impl World {
     }
 
     /// The changes of a batch that touch what is neither marked as ours nor what we wrote.
-    fn wrongs_of(&self, batch: &Batch<()>) -> Vec<String> {
+    fn wrongs_of(&self, batch: &Batch<Bundle>) -> Vec<String> {
         let mut wrongs = Vec::new();
-        for Load { bundle, .. } in &batch.loads {
+        for Load { from: bundle, .. } in &batch.loads {
             let spot = bundle.spot();
             let is_marked = self.is_marked(&spot);
             for Change { action, set } in &bundle.changes {

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use aws::route53::zone_writer::Propagated;
 use rstest::rstest;
 
-use super::{a_bundle, a_spot, changes, owner, place, records, sets, written};
-use crate::dns::changes::Ended;
+use super::{a_bundle, a_spot, changes, owner, records, sets, written, zone_access};
 use crate::dns::known::{Answer, Known, Sight};
 use crate::dns::plan::{Seen, Served, Step, next};
 use crate::dns::verdict::Verdict;
@@ -37,7 +37,7 @@ pub(super) fn step(recorded: &str, want: &Want, known: &Known) -> Step {
         us: &owner(),
         known,
         zones: &BTreeMap::new(),
-        changes: &Ended::default(),
+        changes: &Propagated::default(),
         troubled: &BTreeMap::new(),
         served: &Served::Unknown,
         inherited: &[],
@@ -135,12 +135,12 @@ fn a_zone_that_cannot_be_read_because_it_is_gone_is_empty() {
 
 #[test]
 fn a_zone_in_trouble_is_told_of_while_names_go() {
-    let troubled = BTreeMap::from([(place("Z1"), "broken".to_owned())]);
+    let troubled = BTreeMap::from([(zone_access("Z1"), "broken".to_owned())]);
     let seen = Seen {
         us: &owner(),
         known: &Known::default(),
         zones: &BTreeMap::new(),
-        changes: &Ended::default(),
+        changes: &Propagated::default(),
         troubled: &troubled,
         served: &Served::Unknown,
         inherited: &[],
@@ -157,7 +157,7 @@ fn a_name_is_deleting_before_it_is_deleted() {
         us: &owner(),
         known: &Known::default(),
         zones: &BTreeMap::new(),
-        changes: &Ended::default(),
+        changes: &Propagated::default(),
         troubled: &BTreeMap::new(),
         served: &Served::Unknown,
         inherited: &[],

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::tenants::{Dns, DriftPolicy};
+use aws::route53::zone_writer::Propagated;
 use serde_json::{Value, json};
 
 use super::model::{Call, World};
-use super::{A, D0, owner, place, written, zone};
-use crate::dns::changes::Ended;
+use super::{A, D0, owner, written, zone, zone_access};
 use crate::dns::known::Known;
 use crate::dns::plan::{Seen, Served, next, pending, target};
 use crate::dns::verdict::Verdict;
@@ -339,13 +339,13 @@ fn a_name_too_long_for_a_mark_waits_for_its_zones_name() {
         us: &owner(),
         known: &Known::default(),
         zones: &BTreeMap::new(),
-        changes: &Ended::default(),
+        changes: &Propagated::default(),
         troubled: &BTreeMap::new(),
         served: &Served::Unknown,
         inherited: &[],
     };
     let nameless = next(&world.status, &world.want, &seen);
-    assert_eq!(nameless.unnamed, BTreeSet::from([place("Z1")]));
+    assert_eq!(nameless.unnamed, BTreeSet::from([zone_access("Z1")]));
     assert_eq!(nameless.records, world.status);
 
     // A zone that is gone has no name.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use api::tenants::{Dns, DnsRecord};
+use aws::route53::zone_writer::ZoneAccess;
 use aws::{Caller, Fault, Priority};
 use kernel::ObjectKey;
 
@@ -11,8 +12,7 @@ use crate::ctx::Ctx;
 use crate::dns::known::Sight;
 use crate::dns::plan::{self, Step};
 use crate::dns::want::login;
-use crate::dns::zones::role;
-use crate::dns::{Place, Spot, Zone, names, wire};
+use crate::dns::{Spot, Zone, names, wire};
 use crate::failure::Way;
 use crate::tenant::ground::{Ground, judged};
 use crate::tenant::stop::count;
@@ -41,14 +41,14 @@ pub(super) async fn candidates(
     let login = login(search.dns, search.external_id);
     let mut all = Vec::new();
     for id in search.dns.zones() {
-        let place = Place {
+        let place = ZoneAccess {
             zone: id.to_owned(),
             login: login.clone(),
         };
         all.push(zone(&place, &asker, ctx).await?);
     }
     if search.dns.discover_zones {
-        let account = ctx.account(role(&login)?.as_ref()).await;
+        let account = ctx.account(login.role()?.as_ref()).await;
         let role = login.role_arn.as_deref().unwrap_or_default();
         let told = ctx.outside.zones(&account, role, &asker).await?;
         let found = told.iter().map(seen).filter(|zone| {
@@ -62,11 +62,11 @@ pub(super) async fn candidates(
 
 /// A zone, by its id.
 pub(in crate::tenant) async fn zone(
-    place: &Place,
+    place: &ZoneAccess,
     asker: &Caller,
     ctx: &Ctx,
 ) -> Result<Zone, aws::Error> {
-    let account = ctx.account(role(&place.login)?.as_ref()).await;
+    let account = ctx.account(place.login.role()?.as_ref()).await;
     let role = place.login.role_arn.as_deref().unwrap_or_default();
     let zone = ctx.outside.zone(&account, role, asker, &place.zone).await?;
     Ok(seen(&zone))
@@ -87,7 +87,7 @@ pub(in crate::tenant) async fn read(
     asker: &Caller,
     ctx: &Ctx,
 ) -> Result<Sight, aws::Error> {
-    let account = ctx.account(role(&look.place.login)?.as_ref()).await;
+    let account = ctx.account(look.place.login.role()?.as_ref()).await;
     wire::read(look, &account, asker).await
 }
 

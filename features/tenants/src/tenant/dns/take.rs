@@ -4,13 +4,13 @@
 use std::time::Duration;
 
 use api::tenants::{events, reasons};
+use aws::route53::zone_writer::Propagated;
 use engine::{Note, Pass};
 use kernel::{ObjectKey, Reason};
 
 use super::{ANSWER, Reached};
 use crate::ctx::{Ctx, Ours};
 use crate::diff::told;
-use crate::dns::changes::Ended;
 use crate::dns::plan::{self, Step};
 use crate::dns::verdict::Verdict;
 use crate::failure::Way;
@@ -20,17 +20,16 @@ use crate::tenant::stop::{Stop, failed, moment};
 /// Takes a step over into status, zones and conditions. It was made knowing of `changes`.
 pub(super) fn take(
     step: Step,
-    changes: &Ended,
+    changes: &Propagated,
     key: &ObjectKey,
     ctx: &Ctx,
     draft: &mut Draft,
 ) -> Reached {
-    let now = ctx.deck.clock.elapsed();
     draft.status.dns_records.clone_from(&step.records);
     draft.status.dns_target = plan::target(&step.records).map(str::to_owned);
     let pending = plan::pending(&step.records);
     draft.status.dns_change_id = pending.keys().next().map(|change| (*change).to_owned());
-    if ctx.changes.follow_all(&pending, changes, key, now) {
+    if ctx.zones.writer.follow_all(&pending, changes, key) {
         ctx.wake_in(Ours::Tenant, key, Duration::ZERO);
     }
     for clash in &step.left {
@@ -44,7 +43,7 @@ pub(super) fn take(
     if !step.submit.is_empty() {
         let corrected = step.corrected.clone();
         ctx.zones.note(key, |known| known.corrects(corrected));
-        ctx.zones.submit(key, step.submit.clone(), now);
+        ctx.zones.submit(key, step.submit.clone());
     }
     let undone: Vec<_> = step.corrected.values().flatten().collect();
     let left = step.drift.iter().filter(|one| !undone.contains(one));

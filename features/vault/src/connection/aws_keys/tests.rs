@@ -1,332 +1,163 @@
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use http::Method;
-use parking_lot::Mutex;
+use aws::{Keys, Operation, Parts, Refusal, Settings};
+use engine::Classified as _;
+use engine::SharedValues;
+use kernel::RealClock;
 use rstest::rstest;
-use serde_json::json;
-use testkit::scratch::Scratch;
-use testkit::{Aws, Result, install_crypto};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::TcpListener;
+use vault_client::Secret;
 
 use super::*;
 
-fn found(env: &[(&str, &str)], region: Option<&str>) -> Result<Origin, KeysProblem> {
-    let env: BTreeMap<&str, &str> = env.iter().copied().collect();
-    Origin::find(
-        &|name| env.get(name).map(|value| (*value).to_owned()),
-        region,
-    )
+fn process_aws(shared: &SharedValues) -> ProcessAws {
+    ProcessAws::new(shared.of(), None, Arc::new(RealClock::new()), Vec::new())
 }
 
-const KEYS: [(&str, &str); 3] = [
-    ("AWS_ACCESS_KEY_ID", "AKIA"),
-    ("AWS_SECRET_ACCESS_KEY", "hush"),
-    ("AWS_SESSION_TOKEN", "hush-hush"),
-];
-const WEB_IDENTITY: [(&str, &str); 2] = [
-    ("AWS_WEB_IDENTITY_TOKEN_FILE", "/var/run/token"),
-    ("AWS_ROLE_ARN", "arn:aws:iam::000000000000:role/vault"),
-];
-const POD_IDENTITY: [(&str, &str); 2] = [
-    (
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "http://169.254.170.23/v1/credentials",
-    ),
-    (
-        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE",
-        "/var/run/pod-token",
-    ),
-];
-
-#[test]
-fn keys_of_the_environment_come_first() {
-    let all = [&KEYS[..], &WEB_IDENTITY, &POD_IDENTITY].concat();
-    let Ok(Origin::Given(keys)) = found(&all, None) else {
-        panic!("not the keys")
+/// The AWS of another feature, with keys of its own.
+async fn with_keys(shared: &SharedValues) {
+    let keys = Keys {
+        access_key_id: "AKIA".to_owned(),
+        secret_access_key: Secret::new("hush".to_owned()),
+        session_token: Some(Secret::new("hush-hush".to_owned())),
     };
+    let settings = Settings {
+        keys: Some(keys),
+        region: Some("eu-west-1".to_owned()),
+        ..Settings::default()
+    };
+    let parts = Parts {
+        clock: Arc::new(RealClock::new()),
+        guards: vec![Guard::closed()],
+        observer: Arc::new(Unobserved),
+    };
+    let aws = shared.of::<Aws>();
+    aws.get_or_init(|| Aws::load(settings, parts)).await;
+}
+
+#[tokio::test]
+async fn a_login_uses_the_keys_of_the_process() {
+    let shared = SharedValues::default();
+    with_keys(&shared).await;
+    let keys = process_aws(&shared).current().await.unwrap();
     assert_eq!(keys.access_key_id, "AKIA");
     assert_eq!(keys.secret_access_key.expose(), "hush");
     assert_eq!(keys.session_token.unwrap().expose(), "hush-hush");
 }
 
-#[test]
-fn then_comes_web_identity() {
-    let both = [&WEB_IDENTITY[..], &POD_IDENTITY].concat();
-    let Ok(Origin::WebIdentity {
-        sts, role, session, ..
-    }) = found(&both, None)
-    else {
-        panic!("not web identity")
-    };
-    assert_eq!(sts.as_str(), "https://sts.amazonaws.com/");
-    assert_eq!(role, "arn:aws:iam::000000000000:role/vault");
-    assert_eq!(session, "pontoon");
-}
-
-#[test]
-fn then_the_container() {
-    let Ok(Origin::Container { url, authorization }) = found(&POD_IDENTITY, None) else {
-        panic!("not the container")
-    };
-    assert_eq!(url.as_str(), "http://169.254.170.23/v1/credentials");
-    assert!(matches!(authorization, Authorization::File(path) if path == "/var/run/pod-token"));
-}
-
-#[test]
-fn and_at_last_the_instance() {
-    let Ok(Origin::Instance { metadata }) = found(&[("AWS_ACCESS_KEY_ID", "")], None) else {
-        panic!("not the instance")
-    };
-    assert_eq!(metadata.as_str(), "http://169.254.169.254/");
-}
-
-#[test]
-fn only_variables_of_aws_are_looked_at() {
-    let asked = RefCell::new(Vec::new());
-    let nothing = |name: &str| {
-        asked.borrow_mut().push(name.to_owned());
-        None
-    };
-    Origin::find(&nothing, None).unwrap();
-    assert!(asked.borrow().iter().all(|name| name.starts_with("AWS_")));
-}
-
-#[rstest]
-#[case::given_in_the_spec(&[("AWS_REGION", "eu-west-1")], Some("us-east-2"), "https://sts.us-east-2.amazonaws.com/")]
-#[case::given_in_the_environment(&[("AWS_REGION", "eu-west-1")], None, "https://sts.eu-west-1.amazonaws.com/")]
-#[case::given_the_old_way(&[("AWS_DEFAULT_REGION", "eu-west-1")], None, "https://sts.eu-west-1.amazonaws.com/")]
-#[case::in_china(&[], Some("cn-north-1"), "https://sts.cn-north-1.amazonaws.com.cn/")]
-#[case::elsewhere(&[("AWS_ENDPOINT_URL", "http://emulator:1")], Some("us-east-2"), "http://emulator:1/")]
-#[case::elsewhere_for_sts_alone(
-    &[("AWS_ENDPOINT_URL", "http://emulator:1"), ("AWS_ENDPOINT_URL_STS", "http://sts:2")],
-    None,
-    "http://sts:2/"
-)]
-fn sts_is_the_one_of_the_region(
-    #[case] env: &[(&str, &str)],
-    #[case] region: Option<&str>,
-    #[case] address: &str,
-) {
-    let env = [&WEB_IDENTITY[..], env].concat();
-    let Ok(Origin::WebIdentity { sts, .. }) = found(&env, region) else {
-        panic!("not web identity")
-    };
-    assert_eq!(sts.as_str(), address);
-}
-
-#[rstest]
-#[case::half_of_the_keys(&KEYS[..1], "AWS_ACCESS_KEY_ID is set, so set AWS_SECRET_ACCESS_KEY, too")]
-#[case::a_token_for_no_role(
-    &WEB_IDENTITY[..1],
-    "AWS_WEB_IDENTITY_TOKEN_FILE is set, so set AWS_ROLE_ARN, too"
-)]
-#[case::keys_in_plain_text(
-    &[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://keys.example.com/")],
-    "keys.example.com would give keys in plain text over a network"
-)]
-#[case::a_path_that_is_a_host(
-    &[("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", "@keys.example.com/")],
-    "keys.example.com would give keys in plain text over a network"
-)]
-#[case::no_address(&[("AWS_CONTAINER_CREDENTIALS_FULL_URI", "keys")], r#""keys" is no address"#)]
-fn an_environment_that_leads_nowhere_is_told(#[case] env: &[(&str, &str)], #[case] told: &str) {
-    let problem = found(env, None).unwrap_err();
-    let whole = format!("the operator's environment does not lead to AWS keys: {told}");
-    assert!(problem.to_string().starts_with(&whole), "{problem}");
-    assert_eq!(problem.class(), Class::Denied);
-}
-
-#[test]
-fn a_region_cannot_name_another_host() {
-    let env = [&WEB_IDENTITY[..], &[("AWS_REGION", "x.example.com/")]].concat();
-    assert!(matches!(
-        found(&env, None),
-        Err(KeysProblem::Environment(_))
-    ));
-    assert!(is_region("eu-west-1"));
-}
-
-#[test]
-fn without_the_instance_it_is_said_what_to_set() {
-    let off = [("AWS_EC2_METADATA_DISABLED", "true")];
-    let problem = found(&off, None).unwrap_err().to_string();
-    assert!(problem.contains("AWS_WEB_IDENTITY_TOKEN_FILE"), "{problem}");
-}
-
-#[rstest]
-#[case::over_tls("https://keys.example.com/")]
-#[case::loopback("http://127.0.0.1:8080/")]
-#[case::loopback_by_name("http://localhost/")]
-#[case::ecs("http://169.254.170.2/v2/credentials/x")]
-#[case::eks_in_ipv6("http://[fd00:ec2::23]/v1/credentials")]
-fn an_address_next_door_or_over_tls_may_have_our_token(#[case] address: &str) {
-    assert!(near(address).is_ok());
-}
-
-/// Runs `origin` at an address that gives these answers, one to a request; what was asked, too.
-async fn asked(
-    answers: &[(u16, &str)],
-    origin: impl FnOnce(Url) -> Origin,
-) -> (Result<AwsKeys, KeysProblem>, Vec<String>) {
-    install_crypto();
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = listener.local_addr().unwrap();
-    let origin = origin(Url::parse(&format!("http://{address}")).unwrap());
-    let requests = Mutex::new(Vec::new());
-    let serves = async {
-        for (status, body) in answers {
-            let (mut stream, _) = listener.accept().await.unwrap();
-            let mut request = vec![0; 16 << 10];
-            let read = stream.read(&mut request).await.unwrap();
-            let request = String::from_utf8_lossy(&request[..read]).into_owned();
-            requests.lock().push(request.to_lowercase());
-            let answer = format!(
-                "HTTP/1.1 {status} x\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
-                body.len()
-            );
-            stream.write_all(answer.as_bytes()).await.unwrap();
-        }
-        std::future::pending::<()>().await;
-    };
-    let keys = tokio::select! {
-        keys = origin.keys() => keys,
-        () = serves => unreachable!("it never ends"),
-    };
-    (keys, requests.into_inner())
-}
-
-const DOCUMENT: &str = r#"{
-    "Code": "Success", "AccessKeyId": "ASIA", "SecretAccessKey": "hush",
-    "Token": "hush-hush", "Expiration": "2026-01-01T00:00:00Z"
+/// Keys as a container gets them.
+const KEYS: &str = r#"{
+    "AccessKeyId": "AKIA", "SecretAccessKey": "hush", "Token": "hush-hush",
+    "Expiration": "2120-01-01T00:00:00Z"
 }"#;
 
-#[tokio::test]
-async fn an_instance_gives_the_keys_of_its_role() {
-    let answers = [(200, "session"), (200, "vault\nother"), (200, DOCUMENT)];
-    let (keys, requests) = asked(&answers, |metadata| Origin::Instance { metadata }).await;
-    let keys = keys.unwrap();
-    assert_eq!(keys.access_key_id, "ASIA");
-    assert_eq!(keys.session_token.unwrap().expose(), "hush-hush");
-    assert!(requests[0].starts_with("put /latest/api/token "));
-    let last = "get /latest/meta-data/iam/security-credentials/vault ";
-    assert!(requests[2].starts_with(last), "{}", requests[2]);
-    assert!(requests[2].contains("x-aws-ec2-metadata-token: session"));
+/// Gives keys to a container. Returns its address, and how often it gave some.
+fn gives_keys() -> (String, Arc<AtomicU32>) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = format!("http://{}/keys", listener.local_addr().unwrap());
+    let given = Arc::<AtomicU32>::default();
+    let count = Arc::clone(&given);
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let mut stream = stream.unwrap();
+            let received = stream.read(&mut [0; 4096]).unwrap();
+            assert!(received > 0);
+            count.fetch_add(1, Ordering::SeqCst);
+            let length = KEYS.len();
+            let head = format!("HTTP/1.1 200 x\r\nConnection: close\r\nContent-Length: {length}");
+            write!(
+                stream,
+                "{head}\r\nContent-Type: application/json\r\n\r\n{KEYS}"
+            )
+            .unwrap();
+        }
+    });
+    (address, given)
 }
 
+/// Vault may refuse keys that AWS accepts: the next login must have others. The keys come from the
+/// environment, so the logins are in a process of their own.
 #[tokio::test]
-async fn an_instance_without_a_role_has_no_keys() {
-    let answers = [(200, "session"), (404, "")];
-    let (keys, _) = asked(&answers, |metadata| Origin::Instance { metadata }).await;
-    let problem = keys.unwrap_err();
-    assert!(matches!(problem, KeysProblem::Nowhere(_)), "{problem}");
-    assert!(problem.to_string().contains("it answered 404"), "{problem}");
+async fn each_login_fetches_its_keys() {
+    if std::env::var_os("AWS_CONTAINER_CREDENTIALS_FULL_URI").is_some() {
+        let aws = process_aws(&SharedValues::default());
+        for _ in 0..2 {
+            assert_eq!(aws.current().await.unwrap().access_key_id, "AKIA");
+        }
+        return;
+    }
+    let (address, given) = gives_keys();
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "connection::aws_keys::tests::each_login_fetches_its_keys",
+        ])
+        .env_clear()
+        .env("AWS_CONTAINER_CREDENTIALS_FULL_URI", address)
+        .output();
+    let child = child.unwrap();
+    let printed = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{printed}");
+    assert_eq!(given.load(Ordering::SeqCst), 2, "{printed}");
 }
 
-#[tokio::test]
-async fn a_container_shows_its_token_and_gets_keys() {
-    let (keys, requests) = asked(&[(200, DOCUMENT)], |url| Origin::Container {
-        url,
-        authorization: Authorization::Given(Secret::new("pod-token".to_owned())),
-    })
-    .await;
-    assert_eq!(keys.unwrap().secret_access_key.expose(), "hush");
-    assert!(requests[0].contains("authorization: pod-token"));
+#[test]
+fn nothing_of_aws_is_loaded_before_the_first_login() {
+    let shared = SharedValues::default();
+    let _keys = process_aws(&shared).keys();
+    assert!(shared.of::<Aws>().get().is_none());
+}
+
+fn credentials(passing: bool) -> aws::Error {
+    aws::Error::Credentials {
+        reason: "the credential provider was not enabled".to_owned(),
+        passing,
+    }
+}
+
+fn refused(status: u16, code: &str) -> aws::Error {
+    aws::Error::Refused(Box::new(Refusal {
+        operation: Operation::AssumeRoleWithWebIdentity,
+        resource: String::new(),
+        code: code.to_owned(),
+        message: "Not authorized to perform sts:AssumeRoleWithWebIdentity".to_owned(),
+        status,
+        request_id: None,
+    }))
 }
 
 #[rstest]
-#[case::busy(503, "", Class::Transient)]
-#[case::too_often(429, "", Class::Throttled)]
-#[case::not_for_us(403, "", Class::Denied)]
-#[case::a_way_elsewhere(302, "", Class::Denied)]
-#[case::not_understood(200, r#"{"AccessKeyId": "hush"}"#, Class::Denied)]
-#[tokio::test]
-async fn what_a_container_gets_instead_has_a_class_and_is_not_quoted(
-    #[case] status: u16,
-    #[case] body: &str,
-    #[case] class: Class,
-) {
-    let (keys, _) = asked(&[(status, body)], |url| Origin::Container {
-        url: url.join("/credentials/hush").unwrap(),
-        authorization: Authorization::None,
-    })
-    .await;
-    let problem = keys.unwrap_err();
+#[case::nowhere(credentials(false), Class::Denied)]
+#[case::no_answer(credentials(true), Class::Transient)]
+#[case::denied(refused(403, "AccessDenied"), Class::Denied)]
+#[case::throttled(refused(400, "Throttling"), Class::Throttled)]
+#[case::failed(refused(500, "InternalFailure"), Class::Transient)]
+fn a_problem_has_the_class_of_its_error(#[case] error: aws::Error, #[case] class: Class) {
+    let problem = Problem::from(KeysProblem::from(error));
     assert_eq!(problem.class(), class, "{problem}");
-    assert!(!problem.to_string().contains("hush"), "{problem}");
 }
 
-#[tokio::test]
-async fn who_does_not_answer_is_asked_again() {
-    install_crypto();
-    let origin = Origin::Container {
-        url: Url::parse("http://127.0.0.1:1/").unwrap(),
-        authorization: Authorization::None,
-    };
-    let problem = origin.keys().await.unwrap_err();
-    assert_eq!(problem.class(), Class::Transient, "{problem}");
+#[test]
+fn without_keys_the_message_names_what_to_set() {
+    let problem = KeysProblem::from(credentials(false)).to_string();
+    for remedy in ["AWS_WEB_IDENTITY_TOKEN_FILE", "IAM role"] {
+        assert!(problem.contains(remedy), "{problem}");
+    }
 }
 
-/// `{"alg":"none"}` and the claims that the emulator asks for.
-const JWT: &str = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ4IiwiaXNzIjoieSIsImF1ZCI6InN0cyJ9.hush";
-
-fn web_identity(aws: &Aws, token_file: &str, role: &str) -> Origin {
-    let env = [
-        ("AWS_ENDPOINT_URL", aws.url()),
-        ("AWS_WEB_IDENTITY_TOKEN_FILE", token_file.to_owned()),
-        ("AWS_ROLE_ARN", role.to_owned()),
-        ("AWS_ROLE_SESSION_NAME", "a+b=c".to_owned()),
-    ];
-    let env: BTreeMap<&str, String> = env.into();
-    Origin::find(&|name| env.get(name).cloned(), Some("eu-west-1")).unwrap()
+#[test]
+fn the_message_of_sts_is_reported() {
+    let problem = KeysProblem::from(refused(403, "AccessDenied")).to_string();
+    let text = "AccessDenied: Not authorized to perform sts:AssumeRoleWithWebIdentity";
+    assert!(problem.contains(text), "{problem}");
 }
 
-#[tokio::test]
-async fn sts_changes_a_jwt_for_keys_of_the_role() -> Result<()> {
-    install_crypto();
-    let (aws, scratch) = (Aws::start().await?, Scratch::new("aws-keys")?);
-    let role = WEB_IDENTITY[1].1;
-    let allow = json!({"service": "sts", "roles": [{"arn": role}]});
-    aws.control(Method::POST, "mutate", allow)?;
-    let file = scratch.write("token", format!("{JWT}\n"))?;
-
-    let keys = web_identity(&aws, &file.to_string_lossy(), role)
-        .keys()
-        .await?;
-
-    let state = aws.control(Method::GET, "state?service=sts", json!(null))?;
-    assert!(state.to_string().contains(&keys.access_key_id), "{state}");
-    assert!(state.to_string().contains("vault/a+b=c"), "{state}");
-    assert!(keys.session_token.is_some());
-    Ok(())
-}
-
-#[tokio::test]
-async fn what_sts_refuses_is_told_in_its_own_words() -> Result<()> {
-    install_crypto();
-    let (aws, scratch) = (Aws::start().await?, Scratch::new("aws-keys")?);
-    let file = scratch.write("token", JWT)?;
-    let origin = web_identity(&aws, &file.to_string_lossy(), WEB_IDENTITY[1].1);
-    let problem = origin.keys().await.unwrap_err();
-    assert_eq!(
-        problem.to_string(),
-        "STS at 127.0.0.1, asked for arn:aws:iam::000000000000:role/vault, gives us no AWS keys; \
-         it answered 403: AccessDenied Not authorized to perform sts:AssumeRoleWithWebIdentity"
-    );
-    assert_eq!(problem.class(), Class::Denied);
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_token_file_that_is_not_there_is_named() -> Result<()> {
-    install_crypto();
-    let aws = Aws::start().await?;
-    let origin = web_identity(&aws, "no/such/token", WEB_IDENTITY[1].1);
-    let problem = origin.keys().await.unwrap_err().to_string();
-    assert!(
-        problem.contains("no/such/token cannot be read"),
-        "{problem}"
-    );
-    Ok(())
+#[rstest]
+#[case::region("eu-west-1", true)]
+#[case::another_host("x.example.com/", false)]
+#[case::empty("", false)]
+fn a_region_cannot_name_another_host(#[case] text: &str, #[case] expected: bool) {
+    assert_eq!(is_region(text), expected);
 }

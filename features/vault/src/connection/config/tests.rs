@@ -70,7 +70,14 @@ impl Cluster {
     }
 
     async fn prepared(&self, spec: &Value) -> Result<Config, Problem> {
-        prepare(&connection(spec), &self.client(), &own()).await
+        let clock = Arc::new(kernel::RealClock::new());
+        let aws = ProcessAws::new(
+            engine::SharedValues::default().of(),
+            None,
+            clock,
+            Vec::new(),
+        );
+        prepare(&connection(spec), &self.client(), &own(), &aws).await
     }
 }
 

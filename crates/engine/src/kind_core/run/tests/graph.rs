@@ -16,6 +16,7 @@ use crate::kind_core::{
     Call, Effect, Effects, Ended, KindCore, Learned, Mode, Next, Object, ObjectWrite, Report, Stop,
     World,
 };
+use crate::patch::merged;
 
 pub(super) const FINALIZER: &str = "example.pontoon.io/graph";
 
@@ -28,6 +29,11 @@ pub(super) struct Graph {
     pub(super) ignores_answers: bool,
     /// The engine removes this annotation before anything else.
     pub(super) obsolete_annotation: Option<&'static str>,
+    /// The merge patch that every pass names.
+    pub(super) edit: Option<Value>,
+    /// The labels that every pass applies to the object itself.
+    pub(super) labels: Option<Value>,
+    pub(super) replaces_status: bool,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -180,9 +186,23 @@ impl KindCore for Graph {
     }
 
     fn metadata(&self, world: &World<Self>) -> Option<ObjectWrite<'_>> {
+        if let Some(edit) = &self.edit {
+            return Some(ObjectWrite::Edit(edit.clone()));
+        }
+        if let Some(labels) = &self.labels {
+            return Some(ObjectWrite::ApplyOwn {
+                manager: "labeller",
+                body: json!({"metadata": {"labels": labels}}),
+                force: true,
+            });
+        }
         let obsolete = self.obsolete_annotation?;
         world.object.annotation(obsolete)?;
         Some(ObjectWrite::RemoveAnnotation(obsolete))
+    }
+
+    fn replaces_status(&self) -> bool {
+        self.replaces_status
     }
 
     fn is_dry_run(&self, object: &Object<Self>) -> bool {
@@ -211,6 +231,8 @@ pub(super) struct InMemory {
     pub(super) elapsed: Mutex<Duration>,
     /// The answer to every step.
     pub(super) error: Mutex<Option<CallError>>,
+    /// The answer to every write of metadata.
+    pub(super) refusal: Option<CallError>,
     pub(super) is_deposed: bool,
     pub(super) is_preview: bool,
     /// The start and the end of each call.
@@ -302,7 +324,7 @@ impl Effects<Graph> for InMemory {
 
     fn gather(&self, _object: &Object<Graph>) {}
 
-    fn kill_point(&self, name: &str) {
+    async fn kill_point(&self, name: &str) {
         self.kill_points.lock().push(name.to_owned());
     }
 
@@ -323,11 +345,28 @@ impl Effects<Graph> for InMemory {
         error.map_or(Ok(()), Err)
     }
 
+    async fn is_needed(&self, write: &ObjectWrite<'_>) -> Result<bool, CallError> {
+        let stored = self.stored.lock();
+        Ok(match write {
+            ObjectWrite::Edit(patch) | ObjectWrite::ApplyOwn { body: patch, .. } => {
+                merged(&stored, patch) != *stored
+            }
+            ObjectWrite::ReplaceStatus(status) => stored.get("status") != *status,
+            ObjectWrite::AddFinalizer(_)
+            | ObjectWrite::RemoveFinalizer(_)
+            | ObjectWrite::RemoveAnnotation(_)
+            | ObjectWrite::Status { .. } => true,
+        })
+    }
+
     async fn write(&self, write: ObjectWrite<'_>, version: &str) -> Result<String, CallError> {
         self.guard()?;
         let mut stored = self.stored.lock();
         if stored["metadata"]["resourceVersion"] != version {
             return Err(CallError::new(Class::Stale, "the object has changed"));
+        }
+        if let Some(refusal) = self.refusal.clone().filter(|_| write.name() == "metadata") {
+            return Err(refusal);
         }
         let written = match write {
             ObjectWrite::AddFinalizer(finalizer) => {
@@ -343,9 +382,21 @@ impl Effects<Graph> for InMemory {
                 annotations.unwrap().remove(annotation);
                 "remove annotation"
             }
+            ObjectWrite::Edit(patch) => {
+                *stored = merged(&stored, &patch);
+                "edit"
+            }
+            ObjectWrite::ApplyOwn { body, .. } => {
+                *stored = merged(&stored, &body);
+                "apply own"
+            }
             ObjectWrite::Status { after, .. } => {
                 stored["status"] = after.clone();
                 "status"
+            }
+            ObjectWrite::ReplaceStatus(status) => {
+                stored["status"] = status.cloned().unwrap_or_default();
+                "replace status"
             }
         };
         self.writes.lock().push((written, version.to_owned()));
