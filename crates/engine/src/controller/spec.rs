@@ -290,7 +290,7 @@ impl ControllerSpec {
     }
 
     /// Spreads the first passes over the objects that exist at a start evenly over `window`, because each
-    /// calls an external system. Objects that are urgent have theirs at once, 2,000 a second at most. A
+    /// calls an external system. Objects that are urgent have theirs at once, 8,000 a second at most. A
     /// change of an object does not wait for its first pass.
     #[must_use]
     pub fn first_window(
