@@ -32,6 +32,13 @@ pub struct Caller {
 }
 
 impl Caller {
+    /// The name of its role; the access key of a user.
+    pub fn name(&self) -> &str {
+        let role = self.role.as_deref();
+        role.and_then(|role| role.rsplit('/').next())
+            .unwrap_or(&self.key)
+    }
+
     /// Whether a fault rule's `caller` matches: key, account, ARN, role ARN or role name.
     pub fn is(&self, named: &str) -> bool {
         let role_name = self

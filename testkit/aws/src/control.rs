@@ -8,13 +8,14 @@
 //! | `GET switches` | | all switches |
 //! | `POST faults` | a [`crate::faults::Rule`] | `{"id"}` |
 //! | `GET faults` | | active rules |
-//! | `DELETE faults` | `?id=`; without it, all | `{}` |
+//! | `DELETE faults` | `?id=`, or the parts that the rules have; without both, all | `{}` |
 //! | `POST mutate` | `{"service", …}`, the rest is defined by the service | defined by the service |
 //! | `GET log` | `?since=<seq>` | `{"entries", "last", "dropped"}` |
 //! | `GET state` | | `{"<service>": …}` |
 //! | `GET violations` | | `{"violations": [{"service", "rule", "detail", "time"}]}` |
 //! | `PUT oracle` | what is ours or steady, see [`crate::oracle`] | all declarations |
-//! | `GET oracle` | | the same |
+//! | `GET oracle` | | the same, `violations` and `timeline` |
+//! | `POST oracle` | what an observer saw, see [`crate::oracle`] | `{}` |
 //! | `POST leaks` | a [`crate::oracle::Living`] | `{"leaks": [{"service", "kind", "detail"}]}` |
 //! | `POST reset` | | `{}` |
 //! | any `<service>/…` | the service's own verbs | defined by the service |
@@ -100,7 +101,12 @@ impl World {
                 .since(number(&control, "since")?.unwrap_or_default())),
             ("state", "GET") => Ok(self.state()),
             ("violations", "GET") => Ok(self.violations()),
-            ("oracle", "GET") => Ok(json!(self.oracle.declared)),
+            ("oracle", "GET") => Ok(self.shown_oracle()),
+            ("oracle", "POST") => {
+                let now = self.now();
+                self.oracle.add(read("oracle", control.body)?, now);
+                Ok(json!({}))
+            }
             ("oracle", "PUT") => {
                 self.oracle.declare(read("oracle", control.body)?);
                 Ok(json!(self.oracle.declared))
@@ -182,7 +188,11 @@ impl World {
     fn delete_faults(&mut self, control: &Control) -> Answer {
         self.oracle.disturb();
         match number(control, "id")? {
-            None => self.faults.clear(),
+            None if control.body.is_null() => self.faults.clear(),
+            None => {
+                let pattern = read("faults", control.body.clone())?;
+                self.faults.delete_like(&pattern);
+            }
             Some(id) if self.faults.delete(id) => {}
             Some(id) => {
                 return Err(ControlError::unknown(format!(
@@ -217,6 +227,9 @@ impl World {
 
     fn verb(&mut self, at: usize, control: Control) -> Answer {
         let now = self.now();
+        if control.method != Method::GET {
+            self.oracle.disturb();
+        }
         let Mounted { service, switches } = &mut self.services[at];
         let Control {
             method, path, body, ..
@@ -270,7 +283,29 @@ impl World {
         let shown = all.iter().map(|(name, seen)| {
             json!({ "service": name, "rule": seen.rule, "detail": seen.detail, "time": seen.time })
         });
-        json!({ "violations": shown.collect::<Vec<_>>() })
+        let reported = self.oracle.reported.iter().map(|(time, seen)| {
+            json!({ "service": "observer", "rule": seen.rule, "detail": seen.detail, "time": time })
+        });
+        json!({ "violations": shown.chain(reported).collect::<Vec<_>>() })
+    }
+
+    /// The declarations, the violations and when things happened, over all services.
+    fn shown_oracle(&mut self) -> Value {
+        let now = self.now();
+        let mut timeline = self.oracle.timeline.clone();
+        for Mounted { service, switches } in &mut self.services {
+            let moment = Moment {
+                now,
+                switches,
+                declared: &self.oracle.declared,
+            };
+            timeline.extend(service.timeline(&moment));
+        }
+        timeline.sort_by_key(|entry| entry.time);
+        let mut shown = json!(self.oracle.declared);
+        shown["violations"] = self.violations()["violations"].take();
+        shown["timeline"] = json!(timeline);
+        shown
     }
 
     fn leaks(&self, body: Value) -> Answer {

@@ -89,7 +89,7 @@ impl Desk {
             .unwrap_or_else(|error| panic!("{error}"))
     }
 
-    fn try_control(
+    pub(crate) fn try_control(
         &mut self,
         method: Method,
         path: &str,

@@ -2,32 +2,56 @@
 
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::{Value, json};
 
 use crate::accounts::Caller;
+use crate::protocol::{ApiError, Protocol};
 use crate::service::Operation;
 use crate::span;
+
+/// How long a `delay` without a span lasts.
+const USUAL_DELAY: Duration = Duration::from_secs(1);
 
 /// A rule in the form of control requests. An absent part matches everything.
 ///
 /// `operation` and `resource` may contain `*` for any characters. `caller` is an access key, an
-/// account, an ARN, or a role's ARN or name.
+/// account, an ARN, or a role's ARN or name. The short form has `action` and `volumeId` instead of
+/// `operation` and `resource`.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
     /// Service, by its name in control requests.
     pub service: Option<String>,
     /// Operation, as in AWS's reference.
+    #[serde(alias = "action")]
     pub operation: Option<String>,
-    /// The resource of the request.
+    /// A resource of the request.
+    #[serde(alias = "volumeId")]
     pub resource: Option<String>,
     /// The caller.
     pub caller: Option<String>,
     /// How many requests it applies to; absent means all, until it is deleted.
     pub times: Option<u64>,
     /// What happens to them.
+    #[serde(deserialize_with = "effect")]
     pub effect: Effect,
+    /// Milliseconds of a `delay` that has no span; 1000 if absent.
+    pub ms: Option<u64>,
+}
+
+/// Rules to delete: those that have each of these parts.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pattern {
+    service: Option<String>,
+    #[serde(alias = "action")]
+    operation: Option<String>,
+    #[serde(alias = "volumeId")]
+    resource: Option<String>,
+    caller: Option<String>,
+    effect: Option<Value>,
+    times: Option<u64>,
 }
 
 /// What happens to a request that a rule applies to.
@@ -45,6 +69,29 @@ pub enum Effect {
     CutBefore,
     /// Executed; the connection closes without an answer.
     CutAfter,
+    /// Not executed; throttled, in the words of the service's protocol.
+    Throttle,
+    /// Not executed; an error of the service itself.
+    #[serde(rename = "500")]
+    InternalError,
+    /// Not executed; the caller may not do this.
+    Deny,
+    /// Not executed; the resource does not exist.
+    NotFound,
+}
+
+/// An effect; `delay` without a span and the number 500 are valid too.
+fn effect<'de, D: Deserializer<'de>>(from: D) -> Result<Effect, D::Error> {
+    let written = Value::deserialize(from)?;
+    if written == "delay" {
+        return Ok(Effect::Delay(USUAL_DELAY));
+    }
+    let written = if written == 500 {
+        json!("500")
+    } else {
+        written
+    };
+    Effect::deserialize(written).map_err(serde::de::Error::custom)
 }
 
 /// An error to answer with.
@@ -68,6 +115,26 @@ impl Effect {
             Self::Stale => "stale",
             Self::CutBefore => "cutBefore",
             Self::CutAfter => "cutAfter",
+            Self::Throttle => "throttle",
+            Self::InternalError => "500",
+            Self::Deny => "deny",
+            Self::NotFound => "notFound",
+        }
+    }
+
+    /// The error that is answered instead of executing the request.
+    pub(crate) fn error(&self, protocol: Protocol, resource: Option<&str>) -> Option<ApiError> {
+        match self {
+            Self::Error(error) => Some(ApiError::new(
+                error.status,
+                &error.code,
+                error.message.as_deref().unwrap_or(&error.code),
+            )),
+            Self::Throttle => Some(protocol.throttled()),
+            Self::InternalError => Some(protocol.internal_error()),
+            Self::Deny => Some(protocol.denied()),
+            Self::NotFound => Some(protocol.not_found(resource.unwrap_or_default())),
+            Self::Delay(_) | Self::Stale | Self::CutBefore | Self::CutAfter => None,
         }
     }
 
@@ -77,7 +144,13 @@ impl Effect {
                 json!({ "error": { "status": error.status, "code": error.code, "message": error.message } })
             }
             Self::Delay(span) => json!({ "delay": span.as_secs_f64() }),
-            Self::Stale | Self::CutBefore | Self::CutAfter => json!(self.name()),
+            Self::Stale
+            | Self::CutBefore
+            | Self::CutAfter
+            | Self::Throttle
+            | Self::InternalError
+            | Self::Deny
+            | Self::NotFound => json!(self.name()),
         }
     }
 }
@@ -91,7 +164,7 @@ pub struct Faults {
 
 impl Faults {
     /// Adds a rule; returns its id.
-    pub fn add(&mut self, rule: Rule) -> Result<u64, String> {
+    pub fn add(&mut self, mut rule: Rule) -> Result<u64, String> {
         if rule.times == Some(0) {
             return Err("times must be 1 or more; leave it out for a rule that stays".to_owned());
         }
@@ -102,6 +175,11 @@ impl Faults {
                 "error status {} is no error; give one from 400 to 599",
                 error.status
             ));
+        }
+        match (&mut rule.effect, rule.ms) {
+            (_, None) => {}
+            (Effect::Delay(delay), Some(ms)) => *delay = Duration::from_millis(ms),
+            (effect, Some(_)) => return Err(format!("{} takes no ms", effect.name())),
         }
         self.added += 1;
         self.rules.push((self.added, rule));
@@ -137,6 +215,13 @@ impl Faults {
         self.rules.len() < before
     }
 
+    /// Deletes the rules that fit the pattern; returns how many.
+    pub fn delete_like(&mut self, pattern: &Pattern) -> usize {
+        let before = self.rules.len();
+        self.rules.retain(|(_, rule)| !rule.fits(pattern));
+        before - self.rules.len()
+    }
+
     /// Deletes all rules.
     pub fn clear(&mut self) {
         self.rules.clear();
@@ -161,14 +246,28 @@ impl Rule {
                 .operation
                 .as_deref()
                 .is_none_or(|wanted| glob(wanted, &operation.name))
-            && self
-                .resource
-                .as_deref()
-                .is_none_or(|wanted| resource.is_some_and(|is| glob(wanted, is)))
+            && self.resource.as_deref().is_none_or(|wanted| {
+                resource.is_some_and(|is| names(is).any(|is| glob(wanted, is)))
+            })
             && self
                 .caller
                 .as_deref()
                 .is_none_or(|wanted| caller.is_some_and(|is| is.is(wanted)))
+    }
+
+    fn fits(&self, pattern: &Pattern) -> bool {
+        let same = |wanted: &Option<String>, is: &Option<String>| wanted.is_none() || wanted == is;
+        let effect = pattern.effect.as_ref().is_none_or(|wanted| {
+            *wanted == self.effect.name()
+                || *wanted == self.effect.shown()
+                || *wanted == 500 && self.effect == Effect::InternalError
+        });
+        effect
+            && same(&pattern.service, &self.service)
+            && same(&pattern.operation, &self.operation)
+            && same(&pattern.resource, &self.resource)
+            && same(&pattern.caller, &self.caller)
+            && (pattern.times.is_none() || pattern.times == self.times)
     }
 
     fn shown(&self, id: u64) -> Value {
@@ -177,6 +276,11 @@ impl Rule {
             "caller": self.caller, "times": self.times, "effect": self.effect.shown(),
         })
     }
+}
+
+/// The names of a request's resources, each alone and all as one.
+fn names(resource: &str) -> impl Iterator<Item = &str> {
+    std::iter::once(resource).chain(resource.split(','))
 }
 
 /// Whether `text` matches `pattern`, where `*` stands for any characters.
@@ -259,6 +363,48 @@ mod tests {
             faults.hit("probe", &on("Get", Some("ab")), None),
             Some(Effect::CutAfter)
         );
+    }
+
+    #[rstest]
+    #[case::throttle("throttle", "RequestLimitExceeded")]
+    #[case::number_500("500", "InternalError")]
+    #[case::deny("deny", "UnauthorizedOperation")]
+    #[case::not_found("notFound", "InvalidVolume.NotFound")]
+    fn a_short_rule_matches_one_volume_of_several(#[case] effect: &str, #[case] code: &str) {
+        let mut faults = Faults::default();
+        let short = json!({ "action": "DescribeVolumes", "volumeId": "vol-2", "effect": effect });
+        faults.add(rule(short)).unwrap();
+        let mut hit = |resource| faults.hit("ec2", &on("DescribeVolumes", Some(resource)), None);
+        assert_eq!(hit("vol-1,vol-3"), None);
+        let hit = hit("vol-1,vol-2").expect("it matches");
+        let error = hit.error(Protocol::Ec2, Some("vol-2"));
+        assert_eq!(error.map(|error| error.code).as_deref(), Some(code));
+    }
+
+    #[test]
+    fn a_short_delay_has_milliseconds() {
+        let mut faults = Faults::default();
+        faults
+            .add(rule(json!({ "effect": "delay", "ms": 20 })))
+            .unwrap();
+        let hit = faults.hit("ec2", &on("Get", None), None);
+        assert_eq!(hit, Some(Effect::Delay(Duration::from_millis(20))));
+        let wrong = faults.add(rule(json!({ "effect": "stale", "ms": 20 })));
+        assert!(wrong.unwrap_err().contains("takes no ms"));
+    }
+
+    #[test]
+    fn rules_are_deleted_by_the_parts_that_are_given() {
+        let mut faults = Faults::default();
+        for (action, effect) in [("Get", "stale"), ("Get", "500"), ("Put", "stale")] {
+            faults
+                .add(rule(json!({ "action": action, "effect": effect })))
+                .unwrap();
+        }
+        let like = |written: Value| serde_json::from_value(written).expect("a pattern");
+        let wanted = like(json!({ "action": "Get", "effect": 500 }));
+        assert_eq!(faults.delete_like(&wanted), 1);
+        assert_eq!(faults.delete_like(&like(json!({ "effect": "stale" }))), 2);
     }
 
     #[rstest]

@@ -25,6 +25,7 @@ pub mod control;
 #[cfg(test)]
 mod desk;
 pub mod dynamodb;
+pub mod ec2;
 mod exclusive;
 pub mod faults;
 mod limits;
@@ -46,4 +47,6 @@ pub mod wire;
 pub mod xml;
 
 pub use server::{Builder, Emulator, StartError};
-pub use service::{Call, ControlError, Leak, Moment, Operation, Outcome, Service, Verb, Violation};
+pub use service::{
+    Call, ControlError, Leak, Moment, Operation, Outcome, Service, TimelineEntry, Verb, Violation,
+};

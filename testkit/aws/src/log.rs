@@ -24,6 +24,8 @@ pub struct Entry {
     pub account: Option<String>,
     /// Access key, known or not.
     pub key: Option<String>,
+    /// Role of the caller; the access key of a user. Absent for an unknown key.
+    pub caller: Option<String>,
     /// Credential scope.
     pub scope: Option<String>,
     /// Service.

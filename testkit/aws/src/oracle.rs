@@ -4,7 +4,10 @@
 //! - `steady`: from now on any write is a violation, `writeWhileSteady`;
 //! - `clusters`: the cluster ids whose markers are ours; none means all of them;
 //! - `owned`: names that are ours without a marker (an id in an object's status, a requested
-//!   adoption); `*` stands for any characters.
+//!   adoption); `*` stands for any characters;
+//! - `operators`: the callers that are the operator under test, by access key, account, ARN or role;
+//!   none means every caller. The rules below and those of a service about what an operator may do
+//!   concern only them.
 //!
 //! Every declaration also clears the requests that the oracle remembers, so a test that restarts its
 //! operator declares again, if only `{}`.
@@ -16,6 +19,10 @@
 //!   while no write succeeded, or an update sent twice in a row. After a fault, a switch or a direct
 //!   edit, earlier requests do not count.
 //!
+//! `GET /_emu/oracle` shows the declarations, all violations and the timeline. `POST /_emu/oracle` adds
+//! what only an observer outside of the emulator sees: `{"violations"?: [{"rule", "detail"}],
+//! "timeline"?: [{"event", …}]}`.
+//!
 //! `POST /_emu/leaks` takes the [`Living`] and returns the resources without an object.
 
 use std::collections::HashMap;
@@ -23,9 +30,11 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 
+use crate::accounts::Caller;
 use crate::faults::glob;
-use crate::service::Violation;
+use crate::service::{TimelineEntry, Violation};
 
 /// The shortest time after which a refused request may be repeated: five minutes less a fifth.
 const SOON: SignedDuration = SignedDuration::from_mins(4);
@@ -50,6 +59,8 @@ pub struct Declared {
     pub clusters: Vec<String>,
     /// What is ours without a marker.
     pub owned: Vec<String>,
+    /// The callers that are the operator; empty means all.
+    pub operators: Vec<String>,
 }
 
 /// A declaration: the parts that change.
@@ -59,9 +70,39 @@ pub(crate) struct Declaring {
     steady: Option<bool>,
     clusters: Option<Vec<String>>,
     owned: Option<Vec<String>>,
+    operators: Option<Vec<String>>,
+}
+
+/// What an observer outside of the emulator saw.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct Report {
+    violations: Vec<ReportedViolation>,
+    timeline: Vec<ReportedEvent>,
+}
+
+/// A rule that was broken outside of the emulator.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ReportedViolation {
+    pub(crate) rule: String,
+    pub(crate) detail: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct ReportedEvent {
+    event: String,
+    #[serde(flatten)]
+    about: Map<String, Value>,
 }
 
 impl Declared {
+    /// Whether the caller is the operator under test.
+    pub fn is_operator(&self, caller: Option<&Caller>) -> bool {
+        let is = |named: &String| caller.is_some_and(|caller| caller.is(named));
+        self.operators.is_empty() || self.operators.iter().any(is)
+    }
+
     /// Whether a marker of this cluster is ours.
     pub fn is_ours(&self, cluster: &str) -> bool {
         self.clusters.is_empty() || self.clusters.iter().any(|own| own == cluster)
@@ -138,6 +179,9 @@ pub(crate) struct Oracle {
     /// The last write to each resource, by service, account and name.
     last: HashMap<(&'static str, String, String), Last>,
     violations: Vec<(&'static str, Violation)>,
+    /// What observers reported, and when.
+    pub(crate) reported: Vec<(Timestamp, ReportedViolation)>,
+    pub(crate) timeline: Vec<TimelineEntry>,
 }
 
 impl Oracle {
@@ -146,12 +190,32 @@ impl Oracle {
             steady,
             clusters,
             owned,
+            operators,
         } = declaring;
         let declared = &mut self.declared;
         declared.steady = steady.unwrap_or(declared.steady);
         declared.clusters = clusters.unwrap_or_else(|| std::mem::take(&mut declared.clusters));
         declared.owned = owned.unwrap_or_else(|| std::mem::take(&mut declared.owned));
+        declared.operators = operators.unwrap_or_else(|| std::mem::take(&mut declared.operators));
         self.last.clear();
+    }
+
+    /// Adds what an observer saw just now.
+    pub(crate) fn add(&mut self, report: Report, now: Timestamp) {
+        let Report {
+            violations,
+            timeline,
+        } = report;
+        let violations = violations.into_iter().map(|violation| (now, violation));
+        self.reported.extend(violations);
+        let timeline = timeline
+            .into_iter()
+            .map(|ReportedEvent { event, about }| TimelineEntry {
+                time: now,
+                event,
+                about,
+            });
+        self.timeline.extend(timeline);
     }
 
     /// Earlier requests no longer count, because a direct edit changed the state.

@@ -107,6 +107,43 @@ impl Protocol {
         ApiError::new(status, code, "Rate exceeded")
     }
 
+    /// The error for a call that the caller's permissions do not cover.
+    pub fn denied(self) -> ApiError {
+        let message = "You are not authorized to perform this operation.";
+        let (status, code) = match self {
+            Self::Query { .. } | Self::RestXml { .. } => (403, "AccessDenied"),
+            Self::Ec2 => (403, "UnauthorizedOperation"),
+            Self::Json10 { .. } | Self::Json11 => (400, "AccessDeniedException"),
+            Self::RestJson => (403, "AccessDeniedException"),
+        };
+        ApiError::new(status, code, message)
+    }
+
+    /// The error for a failure of the service itself.
+    pub fn internal_error(self) -> ApiError {
+        let code = match self {
+            Self::Query { .. } | Self::RestXml { .. } => "InternalFailure",
+            Self::Ec2 => "InternalError",
+            Self::Json10 { .. } | Self::Json11 => "InternalServerError",
+            Self::RestJson => "ServiceException",
+        };
+        ApiError::new(500, code, "An internal error has occurred")
+    }
+
+    /// The error for a missing resource. Services have codes of their own; for EC2 it is a volume.
+    pub fn not_found(self, resource: &str) -> ApiError {
+        let (status, code) = match self {
+            Self::Query { .. } | Self::RestXml { .. } => (404, "NoSuchResource"),
+            Self::Ec2 => {
+                let message = format!("The volume '{resource}' does not exist.");
+                return ApiError::new(400, "InvalidVolume.NotFound", &message);
+            }
+            Self::Json10 { .. } | Self::Json11 => (400, "ResourceNotFoundException"),
+            Self::RestJson => (404, "ResourceNotFoundException"),
+        };
+        ApiError::new(status, code, &format!("{resource} does not exist."))
+    }
+
     /// The error for a refused caller: the codes differ between protocols.
     pub fn refusal(self, refusal: &Refusal) -> ApiError {
         let (xml, json, ec2) = refusal.codes();
@@ -269,6 +306,27 @@ mod tests {
         assert_eq!(
             codes(Protocol::Ec2),
             (503, "RequestLimitExceeded".to_owned())
+        );
+    }
+
+    #[test]
+    fn injected_errors_have_each_protocols_own_code() {
+        let codes = |error: ApiError| (error.status, error.code);
+        let ec2 = Protocol::Ec2;
+        assert_eq!(
+            codes(ec2.denied()),
+            (403, "UnauthorizedOperation".to_owned())
+        );
+        assert_eq!(
+            codes(ec2.internal_error()),
+            (500, "InternalError".to_owned())
+        );
+        let missing = ec2.not_found("vol-1");
+        assert_eq!(missing.message, "The volume 'vol-1' does not exist.");
+        assert_eq!(codes(missing), (400, "InvalidVolume.NotFound".to_owned()));
+        assert_eq!(
+            codes(Protocol::Json11.denied()),
+            (400, "AccessDeniedException".to_owned())
         );
     }
 

@@ -81,7 +81,16 @@ impl Admitted {
     pub(crate) fn delay(&self) -> Duration {
         match self.effect {
             Some(Effect::Delay(delay)) => delay,
-            Some(Effect::Error(_) | Effect::Stale | Effect::CutBefore | Effect::CutAfter)
+            Some(
+                Effect::Error(_)
+                | Effect::Stale
+                | Effect::CutBefore
+                | Effect::CutAfter
+                | Effect::Throttle
+                | Effect::InternalError
+                | Effect::Deny
+                | Effect::NotFound,
+            )
             | None => Duration::ZERO,
         }
     }
@@ -256,23 +265,19 @@ impl World {
     /// Executes an admitted request, as far as its fault allows, and writes the log.
     pub(crate) fn execute(&mut self, mut admitted: Admitted, request: &Request) -> Ending {
         let id = self.request_id();
-        let result = match (admitted.refused.take(), &admitted.effect) {
-            (Some(refused), _) => Some(Err(refused)),
-            (None, Some(Effect::CutBefore)) => None,
-            (None, Some(Effect::Error(error))) => Some(Err(ApiError::new(
-                error.status,
-                &error.code,
-                error.message.as_deref().unwrap_or(&error.code),
-            ))),
-            (None, Some(Effect::Delay(_) | Effect::Stale | Effect::CutAfter) | None) => {
-                Some(self.called(&admitted, request, &id))
-            }
+        let protocol = self.services[admitted.at].service.protocol();
+        let resource = admitted.operation.resource.as_deref();
+        let effect = admitted.effect.as_ref();
+        let injected = effect.and_then(|effect| effect.error(protocol, resource));
+        let result = match admitted.refused.take().or(injected) {
+            Some(refused) => Some(Err(refused)),
+            None if admitted.effect == Some(Effect::CutBefore) => None,
+            None => Some(self.called(&admitted, request, &id)),
         };
         let code = result
             .as_ref()
             .and_then(|result| result.as_ref().err())
             .map(|error| error.code.clone());
-        let protocol = self.services[admitted.at].service.protocol();
         let answer =
             result.map(|result| result.unwrap_or_else(|error| protocol.error(&error, &id)));
         let cut = matches!(admitted.effect, Some(Effect::CutBefore | Effect::CutAfter));
@@ -287,6 +292,10 @@ impl World {
             ..self.entry(request, admitted.signed.as_ref())
         };
         self.log.add(Entry {
+            caller: admitted
+                .caller
+                .as_ref()
+                .map(|caller| caller.name().to_owned()),
             account: admitted.caller.map(|caller| caller.account),
             operation: Some(admitted.operation.name),
             resource: admitted.operation.resource,
@@ -346,14 +355,17 @@ impl World {
             status,
             code,
         };
-        service.seen(&moment, &outcome);
+        let dry_run = service.is_dry_run(request);
+        if !dry_run {
+            service.seen(&moment, &outcome);
+        }
         let sent = Sent {
             service: name,
             account: caller.map_or("", |caller| &caller.account),
             operation: &operation.name,
             resource: operation.resource.as_deref().unwrap_or_default(),
             body: &request.body,
-            is_write: service.is_write(&operation.name),
+            is_write: !dry_run && service.is_write(&operation.name),
             code,
             disturbed: admitted.effect.is_some() || status.is_none(),
         };
@@ -364,7 +376,9 @@ impl World {
             let time = now;
             self.oracle.report(name, Violation { time, rule, detail });
         }
-        self.oracle.see(&sent, now);
+        if self.oracle.declared.is_operator(caller) {
+            self.oracle.see(&sent, now);
+        }
     }
 
     /// The time for control requests.

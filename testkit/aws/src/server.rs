@@ -20,6 +20,7 @@ use tokio::task::JoinSet;
 use crate::accounts::Accounts;
 use crate::clock::Clock;
 use crate::control::{Control, RESERVED};
+use crate::ec2::Ec2;
 use crate::exclusive::ExclusiveResources;
 use crate::faults::Faults;
 use crate::limits::Limits;
@@ -95,10 +96,10 @@ impl Builder {
         self
     }
 
-    /// Adds all services: `probe`, and those of [`crate::tenants`].
+    /// Adds all services: `probe`, EC2, and those of [`crate::tenants`].
     pub fn every_service(self) -> Self {
-        let probe: Box<dyn Service> = Box::new(Probe::new());
-        let all = [probe].into_iter().chain(crate::tenants::services());
+        let own: [Box<dyn Service>; 2] = [Box::new(Probe::new()), Box::new(Ec2::new())];
+        let all = own.into_iter().chain(crate::tenants::services());
         all.fold(self, Self::service)
     }
 

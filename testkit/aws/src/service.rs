@@ -3,7 +3,7 @@
 use http::Method;
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::accounts::Caller;
 use crate::oracle::{Declared, Living};
@@ -53,6 +53,12 @@ pub trait Service: Send {
         !READS.iter().any(|read| operation.starts_with(read))
     }
 
+    /// Whether `request` only asks if it would be allowed: then it is no write, whatever its
+    /// operation, and [`Service::seen`] is not called.
+    fn is_dry_run(&self, _request: &Request) -> bool {
+        false
+    }
+
     /// Whether credentials from AssumeRole may be used here; if not, the oracle reports them.
     fn is_for_roles(&self) -> bool {
         true
@@ -99,6 +105,11 @@ pub trait Service: Send {
     /// The violations that its oracle found since the last reset.
     fn violations(&self) -> Vec<Violation>;
 
+    /// Its entries of the oracle's timeline.
+    fn timeline(&mut self, _moment: &Moment<'_>) -> Vec<TimelineEntry> {
+        Vec::new()
+    }
+
     /// The resources with a marker of ours and without an object among the `living`.
     fn leaks(&self, _declared: &Declared, _living: &Living) -> Vec<Leak> {
         Vec::new()
@@ -113,7 +124,7 @@ pub trait Service: Send {
 pub struct Operation {
     /// Name as in AWS's reference.
     pub name: String,
-    /// The resource as the caller named it (id, name or ARN), if there is exactly one.
+    /// The resource as the caller named it (id, name or ARN); several are separated by commas.
     pub resource: Option<String>,
 }
 
@@ -178,6 +189,18 @@ pub struct Violation {
     pub rule: &'static str,
     /// What was done to which resource, and by which caller.
     pub detail: String,
+}
+
+/// When something happened, for tests that compare durations.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TimelineEntry {
+    /// When, on the emulator's clock.
+    pub time: Timestamp,
+    /// What happened.
+    pub event: String,
+    /// To which resource, and by which caller.
+    #[serde(flatten)]
+    pub about: Map<String, Value>,
 }
 
 /// A resource of ours whose object no longer exists.

@@ -1,5 +1,5 @@
-//! The wire format checked with another client: boto3 calls every operation, and `boto3_check.py`
-//! compares the parsed answers.
+//! The wire format checked with another client: boto3 calls every operation, and a script compares the
+//! parsed answers.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -8,11 +8,16 @@ use aws_emulator::{Emulator, boto3};
 
 #[tokio::test]
 async fn boto3_finds_every_operation_as_aws_has_it() {
+    check("boto3_check.py").await;
+}
+
+/// Runs a script of these tests with the URL of an emulator with all services.
+pub(crate) async fn check(script: &str) {
     let python = boto3::python().unwrap_or_else(|wrong| panic!("{wrong}"));
     let emulator = Emulator::builder().every_service().start().await;
     let emulator = emulator.expect("the emulator starts");
 
-    let script = tests().join("boto3_check.py");
+    let script = tests().join(script);
     let mut check = Command::new(python);
     check.arg(script).arg(emulator.url());
     // The user's own AWS settings and proxies are not used here.
@@ -23,7 +28,9 @@ async fn boto3_finds_every_operation_as_aws_has_it() {
         .env("AWS_CONFIG_FILE", "")
         .env("AWS_SHARED_CREDENTIALS_FILE", "")
         .env("AWS_EC2_METADATA_DISABLED", "true")
-        .env("NO_PROXY", "*");
+        .env("NO_PROXY", "*")
+        // A script that imports another one leaves no file beside it.
+        .env("PYTHONDONTWRITEBYTECODE", "1");
     let output = check.output().expect("python runs");
     assert!(output.status.success(), "{}", text(&output));
 }

@@ -6,6 +6,7 @@
 mod boto3;
 mod control;
 mod crowding;
+mod ec2;
 mod escaping;
 mod faults;
 mod probe;
