@@ -23,6 +23,7 @@ use crate::acm::Acm;
 use crate::call::Call;
 use crate::cloudfront::CloudFront;
 use crate::dynamodb::DynamoDb;
+use crate::ec2::{self, Ec2};
 use crate::keyring::Keyring;
 use crate::limiter::{Limiter, Limiters};
 use crate::operation::ServiceRow;
@@ -222,6 +223,11 @@ impl Account {
         DynamoDb::new(self.clone(), caller.clone(), region.to_owned())
     }
 
+    /// EC2 in `region`, used by `caller`.
+    pub fn ec2(&self, caller: &Caller, region: &str) -> Ec2 {
+        Ec2::new(self.clone(), caller.clone(), region.to_owned())
+    }
+
     /// Admits `caller` if a permit of the limit of `operation` is free, without waiting for one. For
     /// a regional service this is the limit in [`Aws::region`](crate::Aws::region). The
     /// returned caller holds the permit for its first call, and its later calls go ahead of callers
@@ -256,9 +262,8 @@ impl Account {
         request: &Request,
     ) -> Result<Answer, Error> {
         let call = Call {
-            operation,
-            resource,
             region,
+            ..Call::new(operation, resource)
         };
         self.plain(&call, Some(caller), request).await
     }
@@ -343,7 +348,7 @@ impl Account {
             }
             let begun = self.shared().stopwatch.elapsed();
             // The guards are checked again when the bytes leave; the call ends before the lease does.
-            let longest = write_timeout(self.shared().timeout, guards);
+            let longest = write_timeout(call.longest(self.shared().timeout), guards);
             let sent = tokio::time::timeout(longest, connector::under(guards, send(&keys))).await;
             let took = self.shared().stopwatch.elapsed().saturating_sub(begun);
             let error = match sent {
@@ -354,7 +359,7 @@ impl Account {
                 Ok(Err(error)) => call.failed(&error, Some(&keys)),
                 Err(_) => call.silent(format!("timed out after {longest:?}")),
             };
-            let class = Some(error.class());
+            let class = (!ec2::is_dry_run_success(&error)).then(|| error.class());
             self.view.observer.called(call.operation, took, class);
             let fault = error.fault();
             if fault == Fault::Throttled
@@ -372,7 +377,7 @@ impl Account {
 
     /// The guards that must be open for `call`.
     fn guards(&self, call: &Call<'_>) -> &[Guard] {
-        if call.operation.writes() {
+        if call.is_guarded() {
             &self.view.guards
         } else {
             &[]

@@ -2,6 +2,7 @@
 
 use std::error::Error as StdError;
 use std::fmt;
+use std::time::Duration;
 
 use aws_smithy_runtime_api::client::orchestrator::HttpResponse;
 use aws_smithy_runtime_api::client::result::SdkError;
@@ -21,6 +22,10 @@ pub(crate) struct Call<'a> {
     pub(crate) resource: &'a str,
     /// Its region, if that is not the usual one of the service.
     pub(crate) region: Option<&'a str>,
+    /// How long it may take, if that is shorter than the time-out of all calls.
+    pub(crate) timeout: Option<Duration>,
+    /// Whether it only checks permissions, so that no guard applies.
+    pub(crate) is_dry_run: bool,
 }
 
 impl<'a> Call<'a> {
@@ -29,6 +34,8 @@ impl<'a> Call<'a> {
             operation,
             resource,
             region: None,
+            timeout: None,
+            is_dry_run: false,
         }
     }
 
@@ -38,6 +45,32 @@ impl<'a> Call<'a> {
             region: Some(region),
             ..self
         }
+    }
+
+    /// The same, ended after this long.
+    pub(crate) fn ended_after(self, timeout: Duration) -> Self {
+        Self {
+            timeout: Some(timeout),
+            ..self
+        }
+    }
+
+    /// The same as a dry run.
+    pub(crate) fn dry_run(self) -> Self {
+        Self {
+            is_dry_run: true,
+            ..self
+        }
+    }
+
+    /// How long it may take, given the time-out of all calls.
+    pub(crate) fn longest(&self, usual: Duration) -> Duration {
+        self.timeout.map_or(usual, |own| own.min(usual))
+    }
+
+    /// Whether it may only be sent while the guards are open.
+    pub(crate) fn is_guarded(&self) -> bool {
+        self.operation.writes() && !self.is_dry_run
     }
 
     /// The error of a failed call, with the secrets of `keys` redacted.
@@ -201,7 +234,30 @@ fn one_line(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
+
+    #[rstest]
+    #[case::none_of_its_own(None, 30)]
+    #[case::a_shorter_one(Some(5), 5)]
+    #[case::a_longer_one(Some(60), 30)]
+    fn a_call_ends_after_the_shorter_time_out(#[case] own: Option<u64>, #[case] seconds: u64) {
+        let mut call = Call::new(Operation::GetChange, "C1");
+        if let Some(own) = own {
+            call = call.ended_after(Duration::from_secs(own));
+        }
+        let longest = call.longest(Duration::from_secs(30));
+        assert_eq!(longest, Duration::from_secs(seconds));
+    }
+
+    #[test]
+    fn only_writes_that_are_no_dry_runs_are_guarded() {
+        let write = Call::new(Operation::CreateTags, "vol-1");
+        assert!(write.is_guarded());
+        assert!(!write.dry_run().is_guarded());
+        assert!(!Call::new(Operation::DescribeVolumes, "").is_guarded());
+    }
 
     #[test]
     fn the_error_format_of_a_change_batch_is_read() {

@@ -32,7 +32,7 @@ pub enum Fault {
     ZoneMissing,
     /// Route 53 no longer has the change: `NoSuchChange`.
     ChangeMissing,
-    /// There is no such certificate, table, invalidation, or resource to tag.
+    /// There is no such certificate, table, invalidation, volume, snapshot, or resource to tag.
     OtherMissing,
     /// A quota is used up.
     LimitExceeded,

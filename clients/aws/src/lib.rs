@@ -3,11 +3,11 @@
 //!
 //! ```text
 //! Aws ──▶ Account (own, or a role) ──▶ limiter (bucket, order) ──▶ keys ──▶ guards ──▶ SDK or wire
-//!            └─ cloudfront · route53 · acm · sts · dynamodb
+//!            └─ cloudfront · route53 · acm · sts · dynamodb · ec2
 //! ```
 //! # Promises
-//! - All features share one adaptive token bucket per account, region and service; Route 53 has one per
-//!   action. Deletes go before edits, these before polls and sweeps; none of them starves, and
+//! - All features share one adaptive token bucket per account, region and service; Route 53 and EC2 have
+//!   one per action. Deletes go before edits, these before polls and sweeps; none of them starves, and
 //!   namespaces are served round robin.
 //! - Nothing is retried. A call ends within its time-out. Without an answer it ends with
 //!   [`Error::NoAnswer`]: the call may have had its effect.
@@ -30,6 +30,7 @@ mod client;
 pub mod cloudfront;
 mod connector;
 pub mod dynamodb;
+pub mod ec2;
 mod error;
 mod fault;
 mod for_process;

@@ -5,7 +5,7 @@ use std::hash::{Hash, Hasher};
 
 use crate::limiter::Limit;
 use crate::wire::Hosts;
-use crate::{Fault, acm, cloudfront, dynamodb, route53, sts};
+use crate::{Fault, acm, cloudfront, dynamodb, ec2, route53, sts};
 
 /// A service of AWS.
 #[derive(Clone, Copy)]
@@ -109,6 +109,7 @@ impl Operation {
             acm::OPERATIONS,
             sts::OPERATIONS,
             dynamodb::OPERATIONS,
+            ec2::OPERATIONS,
         ];
         services.into_iter().flatten().copied()
     }
@@ -191,6 +192,11 @@ mod tests {
     )]
     #[case::sts(Operation::AssumeRole, "sts:AssumeRole", "STSAssumeRole")]
     #[case::dynamodb(Operation::Scan, "dynamodb:Scan", "DynamoDBScan")]
+    #[case::ec2(
+        Operation::DescribeVolumes,
+        "ec2:DescribeVolumes",
+        "EC2DescribeVolumes"
+    )]
     fn an_operation_has_its_iam_name_and_a_label(
         #[case] operation: Operation,
         #[case] name: &str,

@@ -17,7 +17,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Clone)]
 pub struct Settings {
     /// The region of STS; without it that of the environment or the profile, else us-east-1. Global
-    /// services have a region of their own, and DynamoDB is given one for each table.
+    /// services have a region of their own; DynamoDB and EC2 are given one.
     /// [`Aws::region`](crate::Aws::region) returns the effective one.
     pub region: Option<String>,
     /// Our own keys; without them the default chain: environment, profile, web identity (IRSA),

@@ -7,7 +7,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{Endpoint, Form, Hosts, Request, Scope, Variants, XmlElement, sign};
-use crate::{Keys, Secret, Service};
+use crate::ec2::request::{self, Filter};
+use crate::ec2::{NewSnapshot, Permission, Tags};
+use crate::{Keys, Operation, Secret, Service};
 
 const REQUESTS: &str = include_str!("../../tests/botocore/requests.json");
 /// Characters that have to be escaped in one place or another.
@@ -79,15 +81,71 @@ fn ec2() -> (Target, Request) {
         .text("Filter.1.Name", "tag:k")
         .flat_list("Filter.1.Value", ["a", ODD])
         .text("MaxResults", "500");
-    (regional("ec2"), Request::form(&form))
+    of_ec2(&form)
+}
+
+fn of_ec2(form: &Form) -> (Target, Request) {
+    (of(Service::Ec2), Request::form(form))
+}
+
+fn tags<const N: usize>(pairs: [(&str, &str); N]) -> Tags {
+    let pairs = pairs.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    pairs.into_iter().collect()
 }
 
 fn ec2_tags() -> (Target, Request) {
-    let tags = [tag("pontoon.io/object", "a/b"), tag("empty", "")];
-    let form = Form::new("CreateTags", "2016-11-15")
-        .flat_list("ResourceId", ["vol-1"])
-        .structures("Tag", tags);
-    (regional("ec2"), Request::form(&form))
+    let tags = tags([("empty", ""), ("pontoon.io/object", "a/b")]);
+    of_ec2(&request::create_tags("vol-1", &tags))
+}
+
+fn ec2_list(operation: Operation, filters: &[Filter], next: Option<&str>) -> (Target, Request) {
+    of_ec2(&request::list(operation, filters, next))
+}
+
+fn ec2_volumes() -> (Target, Request) {
+    let filters = [Filter::volumes(&["vol-1", "vol-2"])];
+    ec2_list(Operation::DescribeVolumes, &filters, Some(ODD))
+}
+
+fn ec2_volumes_of_instances() -> (Target, Request) {
+    let filters = [Filter::instances(&["i-1", "i-2"])];
+    ec2_list(Operation::DescribeVolumes, &filters, None)
+}
+
+fn ec2_volume_changes() -> (Target, Request) {
+    let filters = [Filter::volumes(&["vol-1"])];
+    ec2_list(Operation::DescribeVolumesModifications, &filters, None)
+}
+
+fn ec2_snapshots() -> (Target, Request) {
+    let filters = [Filter::tag("a/run", "r"), Filter::tag("odd", ODD)];
+    ec2_list(Operation::DescribeSnapshots, &filters, None)
+}
+
+fn snapshot(description: &str, tags: Tags) -> NewSnapshot {
+    NewSnapshot {
+        volume: "vol-1".to_owned(),
+        description: description.to_owned(),
+        tags,
+    }
+}
+
+fn ec2_create_snapshot() -> (Target, Request) {
+    let tags = tags([("a/run", "r"), ("odd", ODD)]);
+    of_ec2(&request::create_snapshot(&snapshot(ODD, tags)))
+}
+
+fn ec2_delete_tags() -> (Target, Request) {
+    of_ec2(&request::delete_tags("vol-1", &["a", "b/c"]))
+}
+
+fn ec2_dry_run() -> (Target, Request) {
+    of_ec2(&Permission::DescribeVolumes.request())
+}
+
+fn ec2_dry_run_of_snapshot() -> (Target, Request) {
+    let snapshot = snapshot("", Tags::new());
+    of_ec2(&Permission::CreateSnapshot(&snapshot).request())
 }
 
 fn json_1_1() -> (Target, Request) {
@@ -207,6 +265,14 @@ fn s3_unsigned_body() -> (Target, Request) {
 #[case::list("query_list", list())]
 #[case::ec2("ec2", ec2())]
 #[case::ec2_tags("ec2_tags", ec2_tags())]
+#[case::ec2_volumes("ec2_volumes", ec2_volumes())]
+#[case::ec2_volumes_of_instances("ec2_volumes_of_instances", ec2_volumes_of_instances())]
+#[case::ec2_volume_changes("ec2_volume_changes", ec2_volume_changes())]
+#[case::ec2_snapshots("ec2_snapshots", ec2_snapshots())]
+#[case::ec2_create_snapshot("ec2_create_snapshot", ec2_create_snapshot())]
+#[case::ec2_delete_tags("ec2_delete_tags", ec2_delete_tags())]
+#[case::ec2_dry_run("ec2_dry_run", ec2_dry_run())]
+#[case::ec2_dry_run_of_snapshot("ec2_dry_run_of_snapshot", ec2_dry_run_of_snapshot())]
 #[case::json_1_1("json_1_1", json_1_1())]
 #[case::json_1_0("json_1_0", json_1_0())]
 #[case::rest_json_get("rest_json_get", rest_get())]
@@ -255,5 +321,5 @@ fn a_request_equals_botocores(#[case] case: &str, #[case] ours: (Target, Request
 #[test]
 fn every_request_of_botocore_is_compared() {
     let all: Vec<Value> = serde_json::from_str(REQUESTS).unwrap();
-    assert_eq!(all.len(), 21);
+    assert_eq!(all.len(), 29);
 }

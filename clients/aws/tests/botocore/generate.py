@@ -48,7 +48,49 @@ CASES = [
     }),
     ("ec2_tags", "ec2", "CreateTags", "us-gov-west-1", False, {
         "Resources": ["vol-1"],
-        "Tags": [{"Key": "pontoon.io/object", "Value": "a/b"}, {"Key": "empty", "Value": ""}],
+        "Tags": [{"Key": "empty", "Value": ""}, {"Key": "pontoon.io/object", "Value": "a/b"}],
+    }),
+    ("ec2_volumes", "ec2", "DescribeVolumes", "eu-west-1", True, {
+        "Filters": [{"Name": "volume-id", "Values": ["vol-1", "vol-2"]}],
+        "MaxResults": 500,
+        "NextToken": ODD,
+    }),
+    ("ec2_volumes_of_instances", "ec2", "DescribeVolumes", "eu-central-1", True, {
+        "Filters": [{"Name": "attachment.instance-id", "Values": ["i-1", "i-2"]}],
+        "MaxResults": 500,
+    }),
+    ("ec2_volume_changes", "ec2", "DescribeVolumesModifications", "eu-west-1", False, {
+        "Filters": [{"Name": "volume-id", "Values": ["vol-1"]}],
+        "MaxResults": 500,
+    }),
+    ("ec2_snapshots", "ec2", "DescribeSnapshots", "cn-north-1", False, {
+        "OwnerIds": ["self"],
+        "Filters": [
+            {"Name": "tag:a/run", "Values": ["r"]},
+            {"Name": "tag:odd", "Values": ["a b+c/d&e=ü€\\*~'"]},
+        ],
+        "MaxResults": 500,
+    }),
+    ("ec2_create_snapshot", "ec2", "CreateSnapshot", "eu-west-1", True, {
+        "VolumeId": "vol-1",
+        "Description": ODD,
+        "TagSpecifications": [{
+            "ResourceType": "snapshot",
+            "Tags": [{"Key": "a/run", "Value": "r"}, {"Key": "odd", "Value": ODD}],
+        }],
+    }),
+    ("ec2_delete_tags", "ec2", "DeleteTags", "eu-west-1", False, {
+        "Resources": ["vol-1"],
+        "Tags": [{"Key": "a"}, {"Key": "b/c"}],
+    }),
+    ("ec2_dry_run", "ec2", "DescribeVolumes", "eu-west-1", False, {
+        "MaxResults": 500,
+        "DryRun": True,
+    }),
+    ("ec2_dry_run_of_snapshot", "ec2", "CreateSnapshot", "eu-west-1", False, {
+        "VolumeId": "vol-1",
+        "Description": "",
+        "DryRun": True,
     }),
     ("json_1_1", "acm", "DescribeCertificate", "us-east-1", False, {
         "CertificateArn": "arn:aws:acm:us-east-1:000000000000:certificate/x",

@@ -5,6 +5,7 @@
 mod botocore;
 mod credentials;
 mod domains;
+mod ec2;
 mod environment;
 mod errors;
 mod faults;
