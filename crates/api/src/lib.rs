@@ -3,6 +3,7 @@
 //! Validation lives in the schema, so that it holds without a webhook; what needs the outside world
 //! is a condition. Reasons are constants here, each explained where it stands.
 
+pub mod migrate;
 pub mod probe;
 mod schema;
 mod stored;

@@ -1,4 +1,4 @@
-//! What the schemas of all groups share: rules, and no nulls.
+//! What the schemas of all groups share: rules, no nulls, and defaults that are not written out.
 
 use schemars::Schema;
 use serde_json::{Map, Value, json};
@@ -17,6 +17,16 @@ pub(crate) fn unchanging(field: &str, message: &str) -> Value {
         ),
         message,
     )
+}
+
+/// Takes `required` away: for entries of a status, which must never be the reason for a refusal.
+pub(crate) fn none_required(schema: &mut Schema) {
+    schema.remove("required");
+}
+
+/// Whether a value is what its absence means, so that manifests need not say it.
+pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// Takes null out of what the fields of a struct accept.
@@ -58,4 +68,23 @@ fn without_null_choice(field: &mut Map<String, Value>) {
             }
         }
     }
+}
+
+/// The fields of `schema` that none of `values` has.
+#[cfg(test)]
+pub(crate) fn unused(schema: &Value, values: Vec<&Value>) -> Vec<String> {
+    if schema["items"].is_object() {
+        let entries = values.into_iter().filter_map(Value::as_array).flatten();
+        return unused(&schema["items"], entries.collect());
+    }
+    let fields = schema["properties"].as_object().into_iter().flatten();
+    let missing = fields.flat_map(|(name, field)| {
+        let found: Vec<_> = values.iter().filter_map(|value| value.get(name)).collect();
+        if found.is_empty() {
+            return vec![name.clone()];
+        }
+        let below = unused(field, found).into_iter();
+        below.map(|path| format!("{name}.{path}")).collect()
+    });
+    missing.collect()
 }

@@ -1,9 +1,8 @@
-//! What the schemas of this group share: patterns, rules, and defaults that are not written out.
+//! What the schemas of this group share: patterns and rules.
 
-use schemars::Schema;
 use serde_json::Value;
 
-pub(super) use crate::schema::{never_null, rule, unchanging};
+pub(super) use crate::schema::{is_default, never_null, none_required, rule, unchanging};
 
 /// A host name of two or more labels in any case, below `*.` or not, with a final dot or not.
 pub(super) const DOMAIN: &str = r"^(\*\.)?([a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?\.)+[a-zA-Z0-9_]([a-zA-Z0-9_-]{0,61}[a-zA-Z0-9_])?\.?$";
@@ -55,16 +54,6 @@ pub(super) fn one_group() -> Value {
          || self.connectionGroupId == ''",
         "connectionGroupId and connectionGroupRef are mutually exclusive",
     )
-}
-
-/// Takes `required` away: for entries of a status, which must never be the reason for a refusal.
-pub(super) fn none_required(schema: &mut Schema) {
-    schema.remove("required");
-}
-
-/// Whether a value is what its absence means, so that manifests need not say it.
-pub(super) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
-    *value == T::default()
 }
 
 pub(super) fn yes() -> bool {

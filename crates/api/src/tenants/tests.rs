@@ -7,6 +7,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::schema::unused;
 
 const LEGACY: &str = include_str!("../../tests/fixtures/tenants/objects.yaml");
 const WHOLE: &str = include_str!("../../tests/fixtures/tenants/whole.yaml");
@@ -68,24 +69,6 @@ fn the_whole_objects_have_every_field() {
 fn schema(crd: &CustomResourceDefinition) -> Value {
     let schema = serde_json::to_value(&crd.spec.versions[0].schema).expect("JSON");
     schema["openAPIV3Schema"].clone()
-}
-
-/// The fields of `schema` that none of `values` has.
-fn unused(schema: &Value, values: Vec<&Value>) -> Vec<String> {
-    if schema["items"].is_object() {
-        let entries = values.into_iter().filter_map(Value::as_array).flatten();
-        return unused(&schema["items"], entries.collect());
-    }
-    let fields = schema["properties"].as_object().into_iter().flatten();
-    let missing = fields.flat_map(|(name, field)| {
-        let found: Vec<_> = values.iter().filter_map(|value| value.get(name)).collect();
-        if found.is_empty() {
-            return vec![name.clone()];
-        }
-        let below = unused(field, found).into_iter();
-        below.map(|path| format!("{name}.{path}")).collect()
-    });
-    missing.collect()
 }
 
 #[rstest]

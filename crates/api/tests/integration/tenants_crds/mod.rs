@@ -4,5 +4,5 @@
 mod accepted;
 mod offenders;
 mod refused;
-mod server;
+pub(crate) mod server;
 mod swap;

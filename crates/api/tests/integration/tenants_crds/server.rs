@@ -51,7 +51,7 @@ pub(crate) async fn served() -> Result<Client> {
     Ok(client)
 }
 
-async fn apply(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
+pub(crate) async fn apply(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
     let definitions = Api::<CustomResourceDefinition>::all(client.clone());
     let params = PatchParams::apply("test").force();
     let name = crd.name_any();
@@ -61,7 +61,7 @@ async fn apply(client: &Client, crd: &CustomResourceDefinition) -> Result<()> {
     Ok(())
 }
 
-fn without_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
+pub(crate) fn without_rules(mut crd: CustomResourceDefinition) -> CustomResourceDefinition {
     let anything = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
     let schema = json!({"openAPIV3Schema": anything});
     for version in &mut crd.spec.versions {
