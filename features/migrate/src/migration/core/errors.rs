@@ -1,0 +1,160 @@
+//! What a failed call means for a run. Pure.
+
+use api::migrate::StallReason;
+use kernel::{CallError, Class};
+
+use super::{FailedCall, Read, Write};
+use crate::migration::decision::Change;
+
+/// What follows from a failed call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Consequence {
+    /// The objects are read again, and the pass decides anew.
+    DecideAgain,
+    /// The run waits, and says after some time that it stalls.
+    Stall(StallReason),
+    /// The pass fails, and is repeated with back-off.
+    Fail,
+}
+
+/// What a call goes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Callee {
+    OwnCluster,
+    OtherCluster,
+    Ec2,
+}
+
+/// | callee        | class of the error                           | consequence             |
+/// |---------------|----------------------------------------------|-------------------------|
+/// | own cluster   | a change that came too late                  | decide again, then fail |
+/// | own cluster   | any other                                    | fail                    |
+/// | other cluster | a change that came too late                  | decide again, then fail |
+/// | other cluster | denied                                       | stall: AuthFailed       |
+/// | other cluster | invalid                                      | fail                    |
+/// | other cluster | any other                                    | stall: ClusterUnreachable |
+/// | EC2           | denied                                       | stall: Ec2Denied        |
+/// | EC2           | invalid                                      | fail                    |
+/// | EC2           | any other                                    | stall: Ec2Unavailable   |
+///
+/// A change comes too late if its object has changed, gone or appeared meanwhile.
+pub(super) fn consequence(call: &FailedCall, error: &CallError, is_repeated: bool) -> Consequence {
+    let callee = callee(call);
+    let is_too_late = matches!(call, FailedCall::Write(_)) && is_outdated(error.class);
+    if is_too_late && callee != Callee::Ec2 {
+        return if is_repeated {
+            Consequence::Fail
+        } else {
+            Consequence::DecideAgain
+        };
+    }
+    match (callee, error.class) {
+        (Callee::OwnCluster, _) | (_, Class::Invalid | Class::Deposed) => Consequence::Fail,
+        (Callee::OtherCluster, Class::Denied) => Consequence::Stall(StallReason::AuthFailed),
+        (Callee::OtherCluster, _) => Consequence::Stall(StallReason::ClusterUnreachable),
+        (Callee::Ec2, Class::Denied) => Consequence::Stall(StallReason::Ec2Denied),
+        (Callee::Ec2, _) => Consequence::Stall(StallReason::Ec2Unavailable),
+    }
+}
+
+fn is_outdated(class: Class) -> bool {
+    matches!(
+        class,
+        Class::Stale | Class::Conflict | Class::NotFound | Class::AlreadyExists
+    )
+}
+
+fn callee(call: &FailedCall) -> Callee {
+    match call {
+        FailedCall::Read(Read::Migration | Read::Capture(_)) => Callee::OwnCluster,
+        FailedCall::Read(Read::Connection { .. } | Read::Documents { .. } | Read::Survey) => {
+            Callee::OtherCluster
+        }
+        FailedCall::Read(Read::Disks { .. }) => Callee::Ec2,
+        FailedCall::Write(Write::Change(step) | Write::Mirror(step)) => match &step.change {
+            Change::StoreCapture { .. } => Callee::OwnCluster,
+            Change::CreateTags { .. } | Change::DeleteTags { .. } => Callee::Ec2,
+            Change::Create { .. } | Change::Patch { .. } | Change::Delete { .. } => {
+                Callee::OtherCluster
+            }
+        },
+    }
+}
+
+/// The error, with what was called.
+pub(super) fn message(call: &FailedCall, error: &CallError) -> String {
+    match call {
+        FailedCall::Read(read) => format!("{read}: {}", error.message),
+        FailedCall::Write(write) => format!("{write}: {}", error.message),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use rstest::rstest;
+
+    use super::*;
+
+    const AUTH_FAILED: Consequence = Consequence::Stall(StallReason::AuthFailed);
+    const UNREACHABLE: Consequence = Consequence::Stall(StallReason::ClusterUnreachable);
+    const EC2_DENIED: Consequence = Consequence::Stall(StallReason::Ec2Denied);
+    const EC2_UNAVAILABLE: Consequence = Consequence::Stall(StallReason::Ec2Unavailable);
+
+    fn disks() -> FailedCall {
+        FailedCall::Read(Read::Disks {
+            ids: vec!["vol-1".to_owned()],
+            not_before: Duration::ZERO,
+        })
+    }
+
+    fn change(change: Change) -> FailedCall {
+        FailedCall::Write(Write::Change(crate::migration::decision::Step {
+            name: api::migrate::StepName::Capture,
+            ordinal: None,
+            change,
+        }))
+    }
+
+    fn create() -> FailedCall {
+        change(Change::Create {
+            side: crate::migration::observation::Side::Source,
+            kind: crate::migration::decision::ObjectKind::Claim,
+            body: serde_json::Value::Null,
+        })
+    }
+
+    fn store() -> FailedCall {
+        change(Change::StoreCapture {
+            body: serde_json::Value::Null,
+        })
+    }
+
+    #[rstest]
+    #[case::too_late(create(), Class::Stale, false, Consequence::DecideAgain)]
+    #[case::exists(create(), Class::AlreadyExists, false, Consequence::DecideAgain)]
+    #[case::too_late_again(create(), Class::Conflict, true, Consequence::Fail)]
+    #[case::login(create(), Class::Denied, false, AUTH_FAILED)]
+    #[case::away(create(), Class::Unreachable, false, UNREACHABLE)]
+    #[case::refused(create(), Class::Invalid, false, Consequence::Fail)]
+    #[case::own_cluster(
+        FailedCall::Read(Read::Migration),
+        Class::Denied,
+        false,
+        Consequence::Fail
+    )]
+    #[case::own_cluster_too_late(store(), Class::AlreadyExists, false, Consequence::DecideAgain)]
+    #[case::survey(FailedCall::Read(Read::Survey), Class::Transient, false, UNREACHABLE)]
+    #[case::ec2_denied(disks(), Class::Denied, false, EC2_DENIED)]
+    #[case::ec2_throttled(disks(), Class::Throttled, false, EC2_UNAVAILABLE)]
+    fn rule(
+        #[case] call: FailedCall,
+        #[case] class: Class,
+        #[case] is_repeated: bool,
+        #[case] expected: Consequence,
+    ) {
+        let error = CallError::new(class, "why");
+        assert_eq!(consequence(&call, &error, is_repeated), expected);
+    }
+}

@@ -1,0 +1,463 @@
+//! The handover of one ordinal from one cluster to the other, forwards or in a rollback. Pure.
+//!
+//! ```text
+//! gate ─▶ release ─▶ gone ─▶ detach ─▶ fence ─▶ confirm ─▶ unfence ─▶ grow ─▶ attach ─▶ ready
+//! ```
+//! Both directions follow the same rules; forwards, the claims of the destination exist from the start, so
+//! there is nothing to unfence.
+//!
+//! A step is done when its evidence is there, whatever the record says. So a handover goes on from wherever a
+//! crash has left it, and a person who has done a step by hand has done it.
+//!
+//! # Promises
+//! - The two clusters never run the same ordinal, and the new cluster may run it only after the claims of the
+//!   old one are fenced and EC2 has shown every disk as free after that.
+//! - A change names the version of the object that the decision has seen.
+
+mod attach;
+mod detach;
+mod fence;
+mod proof;
+mod protect;
+mod retag;
+#[cfg(test)]
+mod tests;
+mod unclean;
+mod unfence;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::migrate::{HoldReason, StallReason, StepName};
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::decision::{Change, Decision, Hold, ObjectKind, Step, Target, Wait};
+use super::observation::{ClusterState, DiskRead, Observation, Side, Version};
+pub use proof::Proof;
+pub use retag::{Tags, changed_tags};
+
+use crate::translate::window::Window;
+
+/// A read of EC2 that is older than this does not let the new cluster run the ordinal.
+pub(super) const FREE_READ_VALIDITY: Duration = Duration::from_secs(5);
+
+/// Which way an ordinal goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// To the destination.
+    Forward,
+    /// Back to the source.
+    Back,
+}
+
+impl Direction {
+    /// The cluster that gives the ordinal away.
+    pub fn from(self) -> Side {
+        match self {
+            Self::Forward => Side::Source,
+            Self::Back => Side::Destination,
+        }
+    }
+
+    /// The cluster that gets it.
+    pub fn to(self) -> Side {
+        self.from().other()
+    }
+
+    fn pick<T>(self, forward: T, back: T) -> T {
+        match self {
+            Self::Forward => forward,
+            Self::Back => back,
+        }
+    }
+}
+
+/// A claim of the ordinal, the same name in both clusters.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HandoverClaim {
+    /// The name of the claim.
+    pub name: String,
+    /// The id of its EBS volume.
+    pub disk: String,
+    /// Its PersistentVolume in the source.
+    pub source_volume: String,
+    /// Its PersistentVolume in the destination.
+    pub destination_volume: String,
+    /// The claim that holds its name in a cluster that has given the ordinal away, by cluster.
+    pub source_tombstone: Value,
+    /// The same for the destination.
+    pub destination_tombstone: Value,
+    /// The claim as it was in the source, bound to its volume by name.
+    pub restored: Value,
+}
+
+impl HandoverClaim {
+    /// Its PersistentVolume in a cluster.
+    pub fn volume(&self, side: Side) -> &str {
+        match side {
+            Side::Source => &self.source_volume,
+            Side::Destination => &self.destination_volume,
+        }
+    }
+
+    /// Its tombstone in a cluster.
+    pub fn tombstone(&self, side: Side) -> &Value {
+        match side {
+            Side::Source => &self.source_tombstone,
+            Side::Destination => &self.destination_tombstone,
+        }
+    }
+}
+
+/// Everything that the decision about one ordinal needs.
+#[derive(Debug, Clone)]
+pub struct Handover<'a> {
+    /// Which way it goes.
+    pub direction: Direction,
+    /// The ordinal.
+    pub ordinal: i32,
+    /// The ordinals of the StatefulSet before the migration.
+    pub window: Window,
+    /// The name of the StatefulSet.
+    pub set: &'a str,
+    /// The namespace in the source.
+    pub source_namespace: &'a str,
+    /// The namespace in the destination.
+    pub destination_namespace: &'a str,
+    /// Whether its claims are dormant: no pod uses them, and no window contains it.
+    pub is_dormant: bool,
+    /// The UID of the pod that was to go; none before the release.
+    pub pod_uid: Option<&'a str>,
+    /// The node of that pod; none if it is not known.
+    pub node: Option<&'a str>,
+    /// The boot id of that node at the beginning; none if it is not known.
+    pub boot_id: Option<&'a str>,
+    /// When the old cluster has released the ordinal; none before.
+    pub released_at: Option<Timestamp>,
+    /// Whether a person accepts that a disk was not detached cleanly.
+    pub accepts_unclean: bool,
+    /// The names of both clusters in the tags of disks, if these are to be changed.
+    pub cluster_names: Option<(&'a str, &'a str)>,
+    /// The tags that the run has changed, as they were before it, by claim.
+    pub old_tags: &'a BTreeMap<String, Tags>,
+    /// Its claims.
+    pub claims: &'a [HandoverClaim],
+    /// Pods of this ordinal or others that count although they are not Ready.
+    pub accepts_unready: &'a [i32],
+    /// What was read.
+    pub observation: &'a Observation,
+    /// What this process has seen of the disks.
+    pub proof: &'a Proof,
+    /// The current time.
+    pub now: Timestamp,
+    /// The time since the start of the process.
+    pub elapsed: Duration,
+}
+
+impl<'a> Handover<'a> {
+    fn from(&self) -> &'a ClusterState {
+        self.observation.cluster(self.direction.from())
+    }
+
+    fn to(&self) -> &'a ClusterState {
+        self.observation.cluster(self.direction.to())
+    }
+
+    fn namespace(&self, side: Side) -> &'a str {
+        match side {
+            Side::Source => self.source_namespace,
+            Side::Destination => self.destination_namespace,
+        }
+    }
+
+    /// The name of the pod of an ordinal.
+    fn pod(&self, ordinal: i32) -> String {
+        format!("{}-{ordinal}", self.set)
+    }
+
+    /// The window of a cluster, empty without a StatefulSet.
+    fn window_of(&self, side: Side) -> Window {
+        let set = self.observation.cluster(side).set.as_ref();
+        set.map_or(
+            Window {
+                start: self.window.start,
+                replicas: 0,
+            },
+            super::observation::SetState::window,
+        )
+    }
+
+    /// Whether a read of EC2 is recent enough to act on.
+    fn is_young(&self, read: &DiskRead) -> bool {
+        read.began.saturating_add(FREE_READ_VALIDITY) > self.elapsed
+    }
+
+    /// Whether the old cluster no longer runs the ordinal.
+    pub fn is_released(&self) -> bool {
+        !self.window_of(self.direction.from()).contains(self.ordinal)
+    }
+
+    /// Whether the new cluster runs it.
+    pub fn is_grown(&self) -> bool {
+        self.window_of(self.direction.to()).contains(self.ordinal)
+    }
+
+    fn step(&self, name: StepName, change: Change) -> Decision {
+        Decision::Act(Step {
+            name,
+            ordinal: Some(self.ordinal),
+            change,
+        })
+    }
+
+    fn wait(&self, step: StepName, reason: StallReason, detail: impl Into<String>) -> Decision {
+        Decision::Wait(Wait {
+            step,
+            ordinal: Some(self.ordinal),
+            reason,
+            detail: detail.into(),
+            after: None,
+        })
+    }
+
+    fn hold(&self, reason: HoldReason, message: impl Into<String>) -> Decision {
+        Decision::Hold(Hold {
+            reason,
+            ordinal: Some(self.ordinal),
+            message: message.into(),
+        })
+    }
+
+    fn target(&self, side: Side, kind: ObjectKind, name: &str, version: &Version) -> Target {
+        let is_global = kind == ObjectKind::Volume;
+        let namespace = (!is_global).then(|| self.namespace(side).to_owned());
+        Target {
+            kind,
+            namespace,
+            name: name.to_owned(),
+            version: version.clone(),
+        }
+    }
+
+    fn delete(&self, side: Side, kind: ObjectKind, name: &str, version: &Version) -> Change {
+        Change::Delete {
+            side,
+            target: self.target(side, kind, name, version),
+            orphans_dependents: false,
+        }
+    }
+
+    /// The change of a cluster's window, of exactly the StatefulSet that was read.
+    fn set_window(&self, side: Side, window: Option<Window>) -> Option<Change> {
+        let window = window?;
+        let set = self.observation.cluster(side).set.as_ref()?;
+        let patch = match side {
+            Side::Source => json!({
+                "spec": {"ordinals": {"start": window.start}, "replicas": window.replicas},
+            }),
+            Side::Destination => json!({"spec": {"replicas": window.replicas}}),
+        };
+        Some(Change::Patch {
+            side,
+            target: self.target(side, ObjectKind::StatefulSet, self.set, &set.version),
+            patch,
+        })
+    }
+
+    /// The window of a cluster once it has given the ordinal away; none for an ordinal that does not move.
+    fn window_without(&self, side: Side) -> Option<Window> {
+        match side {
+            Side::Source => self.window.source_without(self.ordinal),
+            Side::Destination => self.window.dest_without(self.ordinal),
+        }
+    }
+
+    /// The window of a cluster once it has got the ordinal; none for an ordinal that does not move.
+    fn window_with(&self, side: Side) -> Option<Window> {
+        match side {
+            Side::Source => self.window.source_with(self.ordinal),
+            Side::Destination => self.window.dest_with(self.ordinal),
+        }
+    }
+}
+
+/// The first step of the handover whose evidence is missing.
+///
+/// | old cluster runs it | new cluster runs it | so                                                       |
+/// |---------------------|---------------------|----------------------------------------------------------|
+/// | yes                 | no                  | back: protect; then release; the caller has checked the gate |
+/// | no                  | no                  | gone, detach, fence, confirm, unclean, retag, unfence, grow, in this order |
+/// | no                  | yes                 | forward: fence; then attach, ready                       |
+/// | yes                 | yes                 | fenced: attach, ready; else hold: two windows overlap    |
+pub fn next(handover: &Handover<'_>) -> Decision {
+    match (handover.is_released(), handover.is_grown()) {
+        (false, false) => {
+            let protected = protect::next(handover);
+            if protected == Decision::Done {
+                release(handover)
+            } else {
+                protected
+            }
+        }
+        (false, true) if fence::is_complete(handover) => attach::next(handover),
+        (false, true) => overlap(handover),
+        // A disk that is already there proves the detach, but not the fence.
+        (true, true) => {
+            let fenced = handover
+                .direction
+                .pick(fence::next(handover), Decision::Done);
+            if fenced == Decision::Done {
+                attach::next(handover)
+            } else {
+                fenced
+            }
+        }
+        (true, false) => {
+            let steps = [
+                gone,
+                detach::next,
+                fence::next,
+                detach::confirm,
+                unclean::next,
+                retag::next,
+                unfence::next,
+            ];
+            let decided = steps.iter().map(|step| step(handover));
+            let unfinished = decided
+                .into_iter()
+                .find(|decision| *decision != Decision::Done);
+            unfinished.unwrap_or_else(|| {
+                if handover.is_dormant {
+                    Decision::Done
+                } else {
+                    grow(handover)
+                }
+            })
+        }
+    }
+}
+
+fn overlap(handover: &Handover<'_>) -> Decision {
+    let reason = handover
+        .direction
+        .pick(HoldReason::SourceWidened, HoldReason::DestinationDrift);
+    let (from, to) = (handover.direction.from(), handover.direction.to());
+    let message = format!(
+        "StatefulSet {}: the {from} has {} and the {to} has {}; set the {from} back to {} and raise spec.retry",
+        handover.set,
+        handover.window_of(from),
+        handover.window_of(to),
+        handover.window_without(from).unwrap_or(handover.window),
+    );
+    handover.hold(reason, message)
+}
+
+fn release(handover: &Handover<'_>) -> Decision {
+    let side = handover.direction.from();
+    let name = handover
+        .direction
+        .pick(StepName::Release, StepName::RRelease);
+    match handover.set_window(side, handover.window_without(side)) {
+        Some(change) => handover.step(name, change),
+        // The old cluster runs an ordinal that does not move.
+        None => overlap(handover),
+    }
+}
+
+/// The pod of the ordinal must be gone from the old cluster.
+///
+/// | pod             | UID      | others are unready     | so                                  |
+/// |-----------------|----------|------------------------|-------------------------------------|
+/// | gone            |          |                        | done                                |
+/// | there           | another  | any                    | hold: the window was widened        |
+/// | of another      | not known | any                   | hold: it is not ours to delete      |
+/// | being deleted   | the same | any                    | wait                                |
+/// | there           | the same | none, or they count    | wait for the StatefulSet controller |
+/// | there           | the same | some that do not count | delete it                           |
+///
+/// The controller of a StatefulSet deletes no pod while one that remains is unready. Where that pod does not
+/// count, the operator deletes the released pod itself.
+fn gone(handover: &Handover<'_>) -> Decision {
+    let name = handover.pod(handover.ordinal);
+    let side = handover.direction.from();
+    let step = handover.direction.pick(StepName::Gone, StepName::RGone);
+    let Some(pod) = handover.from().pods.get(&name) else {
+        return Decision::Done;
+    };
+    if let Some(expected) = handover.pod_uid
+        && pod.version.uid != expected
+    {
+        let message = format!(
+            "pod {name} in the {side} was created again after its release; \
+             exclude ordinal {} from the window of StatefulSet {} there and raise spec.retry",
+            handover.ordinal, handover.set
+        );
+        let reason = handover
+            .direction
+            .pick(HoldReason::SourceWidened, HoldReason::DestinationDrift);
+        return handover.hold(reason, message);
+    }
+    let set = handover.from().set.as_ref();
+    let is_of_set =
+        pod.controller.is_some() && pod.controller == set.map(|set| set.version.uid.clone());
+    if handover.pod_uid.is_none() && !is_of_set && !pod.is_terminating {
+        let message = format!(
+            "pod {name} in the {side} is not of StatefulSet {}; delete that pod and raise spec.retry",
+            handover.set
+        );
+        return handover.hold(HoldReason::ForeignConsumer, message);
+    }
+    if !pod.is_terminating && is_blocked_by_unready(handover) {
+        let change = handover.delete(side, ObjectKind::Pod, &name, &pod.version);
+        return handover.step(step, change);
+    }
+    let detail = format!("pod {name} in the {side} has not ended yet");
+    handover.wait(step, StallReason::PodTerminating, detail)
+}
+
+/// Whether a pod that remains in the old cluster is unready and does not count. In a rollback no pod of the
+/// destination counts.
+fn is_blocked_by_unready(handover: &Handover<'_>) -> bool {
+    let from = handover.from();
+    let window = handover.window_of(handover.direction.from());
+    window.ordinals().any(|ordinal| {
+        let pod = from.pods.get(&handover.pod(ordinal));
+        let is_ready = pod.is_some_and(|pod| pod.ready_since.is_some());
+        let counts = handover.direction == Direction::Forward
+            && !handover.accepts_unready.contains(&ordinal);
+        !is_ready && !counts
+    })
+}
+
+/// The new cluster may run the ordinal only while the last read of every disk is young and shows it free.
+fn grow(handover: &Handover<'_>) -> Decision {
+    let side = handover.direction.to();
+    let name = handover.direction.pick(StepName::Grow, StepName::RGrow);
+    let is_young = |claim: &HandoverClaim| {
+        let read = handover.observation.disks.get(&claim.disk);
+        read.is_some_and(|read| handover.is_young(read))
+    };
+    if !handover.claims.iter().all(is_young) {
+        return Decision::ReadDisks {
+            step: name,
+            ids: handover
+                .claims
+                .iter()
+                .map(|claim| claim.disk.clone())
+                .collect(),
+            not_before: handover.elapsed,
+        };
+    }
+    let Some(change) = handover.set_window(side, handover.window_with(side)) else {
+        let reason = handover
+            .direction
+            .pick(HoldReason::DestinationConflict, HoldReason::SourceVanished);
+        let message = format!(
+            "StatefulSet {} is missing in the {side}; create it again as it was and raise spec.retry",
+            handover.set
+        );
+        return handover.hold(reason, message);
+    };
+    handover.step(name, change)
+}

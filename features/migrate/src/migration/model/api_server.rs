@@ -1,0 +1,143 @@
+//! An API server as a map of JSON objects with UIDs and resourceVersions.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use crate::migration::decision::{ObjectKind, Target};
+use crate::migration::documents::{Documents, version};
+use crate::migration::extract;
+
+/// The objects of one cluster.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ApiServer {
+    pub(super) identity: String,
+    pub(super) objects: BTreeMap<(ObjectKind, String), Value>,
+    pub(super) attachments: Vec<Value>,
+    pub(super) nodes: Vec<Value>,
+    pub(super) last_version: u64,
+}
+
+impl ApiServer {
+    pub(super) fn get(&self, kind: ObjectKind, name: &str) -> Option<&Value> {
+        self.objects.get(&(kind, name.to_owned()))
+    }
+
+    pub(super) fn list(&self, kind: ObjectKind) -> Vec<Value> {
+        let objects = self.objects.iter().filter(|((of, _), _)| *of == kind);
+        objects.map(|(_, object)| object.clone()).collect()
+    }
+
+    fn next_version(&mut self) -> String {
+        self.last_version += 1;
+        self.last_version.to_string()
+    }
+
+    /// An existing object stays as it is.
+    pub(super) fn create(&mut self, kind: ObjectKind, mut body: Value) {
+        let name = extract::name(&body);
+        if self.get(kind, &name).is_some() {
+            return;
+        }
+        let version = self.next_version();
+        body["metadata"]["uid"] = format!("{}-{}-{version}", self.identity, kind.as_str()).into();
+        body["metadata"]["resourceVersion"] = version.into();
+        self.objects.insert((kind, name), body);
+    }
+
+    /// A change by a controller or by a person.
+    pub(super) fn edit(&mut self, kind: ObjectKind, name: &str, edit: impl FnOnce(&mut Value)) {
+        let version = self.next_version();
+        if let Some(object) = self.objects.get_mut(&(kind, name.to_owned())) {
+            edit(object);
+            object["metadata"]["resourceVersion"] = version.into();
+        }
+    }
+
+    /// A merge patch, unless the object is no longer the one that was read.
+    pub(super) fn patch(&mut self, target: &Target, patch: &Value) {
+        let live = self.get(target.kind, &target.name).map(version);
+        if live.as_ref() == Some(&target.version) {
+            self.edit(target.kind, &target.name, |object| merge(object, patch));
+        }
+    }
+
+    /// A deletion, unless the object is no longer the one that was read. A claim that a pod uses, and a pod,
+    /// stay until their finalizers and kubelets let go.
+    pub(super) fn delete(&mut self, target: &Target) {
+        let live = self.get(target.kind, &target.name).map(version);
+        if live.as_ref() == Some(&target.version) {
+            self.terminate(target.kind, &target.name);
+        }
+    }
+
+    /// The same for whatever version there is.
+    pub(super) fn terminate(&mut self, kind: ObjectKind, name: &str) {
+        let stays = match kind {
+            ObjectKind::Pod => true,
+            ObjectKind::Claim => self.is_claim_used(name),
+            ObjectKind::StatefulSet
+            | ObjectKind::ControllerRevision
+            | ObjectKind::Volume
+            | ObjectKind::ConfigMap
+            | ObjectKind::Secret => false,
+        };
+        if stays {
+            self.edit(kind, name, |object| {
+                object["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z".into();
+                object["status"]["conditions"] = json!([]);
+            });
+        } else {
+            self.remove(kind, name);
+        }
+    }
+
+    pub(super) fn remove(&mut self, kind: ObjectKind, name: &str) {
+        self.objects.remove(&(kind, name.to_owned()));
+    }
+
+    pub(super) fn is_claim_used(&self, claim: &str) -> bool {
+        let pods = self.list(ObjectKind::Pod);
+        pods.iter()
+            .any(|pod| extract::pod(pod).claims.iter().any(|one| one == claim))
+    }
+
+    /// Everything that a run reads of it.
+    pub(super) fn documents(&self, set: &str, capture: &str) -> Documents {
+        Documents {
+            identity: Some(self.identity.clone()),
+            set: self.get(ObjectKind::StatefulSet, set).cloned(),
+            pods: self.list(ObjectKind::Pod),
+            claims: self.list(ObjectKind::Claim),
+            volumes: self.list(ObjectKind::Volume),
+            attachments: self.attachments.clone(),
+            nodes: self.nodes.clone(),
+            lock: self
+                .get(ObjectKind::ConfigMap, &format!("stsm-{set}"))
+                .cloned(),
+            capture: self.get(ObjectKind::Secret, capture).cloned(),
+            budgets: Vec::new(),
+        }
+    }
+}
+
+/// RFC 7386.
+fn merge(object: &mut Value, patch: &Value) {
+    let Value::Object(fields) = patch else {
+        object.clone_from(patch);
+        return;
+    };
+    if !object.is_object() {
+        *object = json!({});
+    }
+    for (field, value) in fields {
+        if value.is_null() {
+            object
+                .as_object_mut()
+                .expect("it is an object")
+                .remove(field);
+        } else {
+            merge(&mut object[field], value);
+        }
+    }
+}

@@ -1,0 +1,252 @@
+//! Whole runs, forward and back, under bad luck.
+
+use api::migrate::{Abort, Phase, StepName};
+use rstest::rstest;
+use serde_json::{Value, json};
+
+use super::run::{Luck, Operator, RUN};
+use super::{Random, SET, World};
+use crate::migration::decision::ObjectKind;
+use crate::migration::extract;
+use crate::migration::observation::Side;
+use crate::translate::window::Window;
+
+const SEEDS: u64 = 4;
+const BASE: Window = Window {
+    start: 0,
+    replicas: 3,
+};
+const FAIR: Luck = Luck {
+    crashes: 0,
+    lost_answers: 0,
+    meddling: 0,
+    left_out: None,
+};
+const CRASHES: Luck = Luck {
+    crashes: 25,
+    ..FAIR
+};
+const LOST_ANSWERS: Luck = Luck {
+    crashes: 40,
+    lost_answers: 4,
+    ..FAIR
+};
+
+/// Runs until one of these phases is reached.
+fn run_until(
+    world: &mut World,
+    operator: &mut Operator,
+    random: &mut Random,
+    luck: Luck,
+    mut until: impl FnMut(&Operator) -> bool,
+) -> Result<(), String> {
+    for _ in 0..60_000 {
+        if until(operator) {
+            return Ok(());
+        }
+        world.elapsed +=
+            std::time::Duration::from_millis(u64::try_from(random.below(500)).expect("small"));
+        world.act(random);
+        if luck.meddling > 0 && random.one_in(luck.meddling) {
+            world.meddle(random);
+        }
+        if random.one_in(3) {
+            operator.pass(world, random, luck);
+        }
+        if let Some(law) = &world.broken_law {
+            return Err(format!("{law}; steps: {:?}", operator.steps));
+        }
+    }
+    let next = operator.pass(world, random, FAIR);
+    Err(format!(
+        "it does not end in phase {:?}: {next:?}",
+        operator.phase()
+    ))
+}
+
+fn names(world: &World, side: Side, kind: ObjectKind) -> Vec<String> {
+    world
+        .cluster(side)
+        .list(kind)
+        .iter()
+        .map(extract::name)
+        .collect()
+}
+
+/// The specs that a rollback must give back.
+fn specs(world: &World) -> Vec<Value> {
+    let source = world.cluster(Side::Source);
+    let set = source.list(ObjectKind::StatefulSet);
+    let volumes = source.list(ObjectKind::Volume);
+    let mut specs: Vec<Value> = set
+        .iter()
+        .chain(&volumes)
+        .map(|one| one["spec"].clone())
+        .collect();
+    for spec in &mut specs {
+        if let Some(claim) = spec["claimRef"].as_object_mut() {
+            claim.remove("uid"); // a restored claim is a new one
+        }
+    }
+    specs
+}
+
+fn finished(seed: u64, luck: Luck, window: Window, fields: &Value) -> Result<World, String> {
+    let mut random = Random::seeded(seed);
+    let mut world = World::new(window);
+    let mut operator = Operator::new(fields);
+    run_until(&mut world, &mut operator, &mut random, luck, |operator| {
+        operator.phase() == Phase::Completed
+    })
+    .map_err(|problem| format!("seed {seed}: {problem}"))?;
+    Ok(world)
+}
+
+#[rstest]
+#[case::fair(FAIR, BASE)]
+#[case::crashes(CRASHES, BASE)]
+#[case::lost_answers(LOST_ANSWERS, BASE)]
+#[case::from_another_start(LOST_ANSWERS, Window { start: 5, replicas: 2 })]
+fn a_run_moves_every_ordinal_and_cleans_the_source(#[case] luck: Luck, #[case] window: Window) {
+    for seed in 1..=SEEDS {
+        let world = finished(seed, luck, window, &json!({})).expect("it completes");
+        assert_eq!(world.window(Side::Destination), Some(window), "seed {seed}");
+        assert!(world.is_running(Side::Destination, window), "seed {seed}");
+        let claims = names(&world, Side::Destination, ObjectKind::Claim);
+        assert_eq!(claims.len(), world.ordinals.ordinals().len(), "seed {seed}");
+        assert!(world.is_bound(Side::Destination), "seed {seed}");
+        for kind in [
+            ObjectKind::StatefulSet,
+            ObjectKind::Claim,
+            ObjectKind::Volume,
+            ObjectKind::ConfigMap,
+            ObjectKind::Secret,
+        ] {
+            assert_eq!(
+                names(&world, Side::Source, kind),
+                Vec::<String>::new(),
+                "seed {seed}"
+            );
+        }
+        let locks = names(&world, Side::Destination, ObjectKind::ConfigMap);
+        assert_eq!(locks, Vec::<String>::new(), "seed {seed}");
+    }
+}
+
+#[test]
+fn a_source_that_is_kept_stays_fenced() {
+    let fields = json!({"sourceCleanup": {"policy": "Keep", "soak": "0s"}});
+    let world = finished(7, CRASHES, BASE, &fields).expect("it completes");
+    let claims = world.cluster(Side::Source).list(ObjectKind::Claim);
+    assert_eq!(claims.len(), 4);
+    assert!(
+        claims
+            .iter()
+            .all(|claim| extract::claim(claim, RUN).is_tombstone)
+    );
+    let volumes = world.cluster(Side::Source).list(ObjectKind::Volume);
+    let moved_to = |volume: &Value| extract::volume(volume, RUN).moved_to;
+    assert_eq!(
+        moved_to(&volumes[0]).as_deref(),
+        Some("cluster-destination/shop-new/data-web-0")
+    );
+}
+
+#[rstest]
+#[case::fair(FAIR)]
+#[case::crashes(CRASHES)]
+#[case::lost_answers(LOST_ANSWERS)]
+fn a_rollback_gives_the_source_back_as_it_was(#[case] luck: Luck) {
+    for seed in 1..=SEEDS {
+        let mut random = Random::seeded(seed);
+        let mut world = World::new(BASE);
+        let before = specs(&world);
+        let mut operator = Operator::new(&json!({}));
+        // The rollback begins at any step of the run.
+        let steps = 1 + random.below(40);
+        let begin =
+            |operator: &Operator| operator.steps.len() >= steps || operator.record.cleanup_started;
+        run_until(&mut world, &mut operator, &mut random, luck, begin).expect("it begins");
+        if operator.record.cleanup_started {
+            continue;
+        }
+        operator.spec.abort = Some(Abort::Rollback);
+        let ended = run_until(&mut world, &mut operator, &mut random, luck, |operator| {
+            operator.phase() == Phase::RolledBack
+        });
+        ended.unwrap_or_else(|problem| panic!("seed {seed}, from step {steps}: {problem}"));
+        assert_eq!(specs(&world), before, "seed {seed}");
+        assert!(world.is_running(Side::Source, BASE), "seed {seed}");
+        assert!(world.is_bound(Side::Source), "seed {seed}");
+        for kind in [
+            ObjectKind::StatefulSet,
+            ObjectKind::Claim,
+            ObjectKind::Volume,
+            ObjectKind::ConfigMap,
+        ] {
+            assert_eq!(
+                names(&world, Side::Destination, kind),
+                Vec::<String>::new(),
+                "seed {seed}"
+            );
+        }
+        let set = world
+            .cluster(Side::Source)
+            .get(ObjectKind::StatefulSet, SET)
+            .expect("it is there");
+        assert_eq!(
+            extract::set(set, RUN).ownership,
+            kernel::Ownership::Unmarked,
+            "seed {seed}"
+        );
+    }
+}
+
+/// The law that a run breaks within so many actions, if any.
+fn broken_law(seed: u64, luck: Luck, actions: u32) -> Option<String> {
+    let mut random = Random::seeded(seed);
+    let mut world = World::new(BASE);
+    let mut operator = Operator::new(&json!({}));
+    let mut left = actions;
+    let ended = run_until(&mut world, &mut operator, &mut random, luck, |operator| {
+        left = left.saturating_sub(1);
+        left == 0 || operator.phase() == Phase::Completed
+    });
+    ended.err().filter(|_| world.broken_law.is_some())
+}
+
+#[test]
+fn interference_makes_no_disk_usable_twice() {
+    let luck = Luck {
+        crashes: 100,
+        meddling: 150,
+        ..FAIR
+    };
+    let broken = (1..=SEEDS).find_map(|seed| broken_law(seed, luck, 6_000));
+    assert_eq!(broken, None);
+}
+
+#[rstest]
+#[case::waiting_for_the_pod(StepName::Gone, "is not fenced")]
+#[case::waiting_for_the_disk(StepName::Detach, "is not fenced")]
+#[case::fencing_the_claim(StepName::Fence, "is not fenced")]
+fn the_laws_find_a_step_that_is_left_out(#[case] step: StepName, #[case] expected: &str) {
+    let luck = Luck {
+        left_out: Some(step),
+        ..FAIR
+    };
+    let broken = broken_law(1, luck, 6_000).expect("the mistake breaks a law");
+    assert!(broken.contains(expected), "{broken}");
+}
+
+#[test]
+fn dormant_claims_may_stay() {
+    let fields = json!({"dormantClaims": "Leave"});
+    let world = finished(3, FAIR, BASE, &fields).expect("it completes");
+    assert_eq!(
+        names(&world, Side::Source, ObjectKind::Claim),
+        ["data-web-3"]
+    );
+    assert_eq!(names(&world, Side::Source, ObjectKind::Volume), ["pv-3"]);
+    assert_eq!(names(&world, Side::Destination, ObjectKind::Claim).len(), 3);
+}

@@ -1,0 +1,426 @@
+//! Which ordinal moves, and what its next change is: interference, gate and handover together. Pure.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::migrate::{
+    CheckId, HoldReason, Location, NodeRecord, OrdinalRecord, StallReason,
+    StatefulSetMigrationSpec, StatefulSetMigrationStatus, StepName,
+};
+use jiff::Timestamp;
+
+use super::decision::{Decision, Hold, Step, Wait};
+use super::gate::{self, Gate};
+use super::handover::{self, Direction, Handover, HandoverClaim, Proof, Tags, changed_tags};
+use super::interference::{self, Run};
+use super::observation::{Observation, Side};
+use super::progress;
+use crate::translate::window::Window;
+
+/// Everything that the decision needs.
+#[derive(Debug, Clone)]
+pub struct Moves<'a> {
+    /// The spec of the migration.
+    pub spec: &'a StatefulSetMigrationSpec,
+    /// Its record.
+    pub record: &'a StatefulSetMigrationStatus,
+    /// The id of the run.
+    pub run: &'a str,
+    /// Which way ordinals go now.
+    pub direction: Direction,
+    /// Whether a person has asked for a pause.
+    pub is_paused: bool,
+    /// The claims of each ordinal.
+    pub claims: &'a BTreeMap<i32, Vec<HandoverClaim>>,
+    /// The PodDisruptionBudget that allows no pod to be down, over the pods of both clusters together.
+    pub exhausted_budget: Option<&'a str>,
+    /// What was read.
+    pub observation: &'a Observation,
+    /// What this process has seen of the disks.
+    pub proof: &'a Proof,
+    /// The current time.
+    pub now: Timestamp,
+    /// The time since the start of the process.
+    pub elapsed: Duration,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// Every ordinal is where it should be.
+    Complete,
+    /// As many ordinals have moved as `ordinalLimit` allows.
+    LimitReached,
+    /// A person has asked for a pause, and no ordinal is in motion.
+    Paused,
+    /// Somebody interferes.
+    Hold(Hold),
+    /// An ordinal moves.
+    Ordinal {
+        /// The next change or wait; [`Decision::Done`] if it has arrived.
+        decision: Decision,
+        /// Its record after this pass.
+        record: Box<OrdinalRecord>,
+        /// What this process has seen of its disks.
+        proof: Box<Proof>,
+    },
+}
+
+/// The first row that fits:
+///
+/// | interference                       | ordinal in motion | pause asked | next ordinal  | so                  |
+/// |------------------------------------|-------------------|-------------|---------------|---------------------|
+/// | yes, the ordinal may not be ended  | any               | any         | any           | hold                |
+/// | yes, the ordinal may be ended      | yes               | any         | any           | its handover        |
+/// | no                                 | yes               | any         | any           | its handover        |
+/// | no                                 | no                | any         | none          | complete            |
+/// | no                                 | no                | yes         | any           | paused              |
+/// | no                                 | no                | no          | over the limit | limit reached      |
+/// | no                                 | no                | no          | any           | its gate            |
+///
+/// An ordinal is in motion from the release on. Until then, a pause and the limit still stop it. A rollback that
+/// has brought every ordinal back empties the destination: that the StatefulSet is missing there, or a lock, is
+/// then no interference.
+pub fn next(moves: &Moves<'_>) -> Next {
+    let moving = moves.record.ordinals.iter();
+    let moving = moving
+        .clone()
+        .find(|record| record.location == Location::Moving);
+    let candidate = moving.or_else(|| moves.next_ordinal());
+    if moves.direction == Direction::Back && candidate.is_none() {
+        return interference::identity(&moves.run()).map_or(Next::Complete, Next::Hold);
+    }
+    if let Some(hold) = interference::found(&moves.run()).or_else(|| moves.unrecorded()) {
+        let may_finish = moving.is_some_and(|record| moves.may_finish(&hold, record));
+        if !may_finish {
+            return Next::Hold(hold);
+        }
+    }
+    if let Some(record) = moving.filter(|record| moves.is_in_motion(record)) {
+        return moves.hand_over(record);
+    }
+    let Some(record) = candidate else {
+        return Next::Complete;
+    };
+    if moves.is_paused {
+        return Next::Paused;
+    }
+    if moves.is_limit_reached() {
+        return Next::LimitReached;
+    }
+    moves.hand_over(record)
+}
+
+impl Moves<'_> {
+    fn run(&self) -> Run<'_> {
+        Run {
+            record: self.record,
+            id: self.run,
+            set: &self.spec.stateful_set_name,
+            direction: self.direction,
+            is_prepared: true,
+            observation: self.observation,
+        }
+    }
+
+    /// Whether a cluster runs the pod of an ordinal, by the window of its StatefulSet.
+    fn runs(&self, side: Side, ordinal: i32) -> bool {
+        let set = self.observation.cluster(side).set.as_ref();
+        set.is_some_and(|set| set.window().contains(ordinal))
+    }
+
+    /// Whether the ordinal has left its old cluster, or is about to by what both clusters show.
+    fn is_in_motion(&self, record: &OrdinalRecord) -> bool {
+        let is_begun = record.step.is_some_and(|step| {
+            !matches!(
+                step,
+                StepName::Gate | StepName::Release | StepName::RRelease
+            )
+        });
+        is_begun
+            || !self.runs(self.direction.from(), record.ordinal)
+            || self.runs(self.direction.to(), record.ordinal)
+    }
+
+    /// Whether the ordinal may be finished although somebody interferes. The record alone does not allow it: once
+    /// somebody has changed a window, the handover would have to change it back.
+    fn may_finish(&self, hold: &Hold, record: &OrdinalRecord) -> bool {
+        let grow = match self.direction {
+            Direction::Forward => StepName::Grow,
+            Direction::Back => StepName::RGrow,
+        };
+        let is_released = !self.runs(self.direction.from(), record.ordinal);
+        let is_grown = self.runs(self.direction.to(), record.ordinal);
+        record.step.is_some_and(|step| {
+            interference::may_finish(hold, self.direction, step)
+                && (is_grown || (is_released && step <= grow))
+        })
+    }
+
+    /// Forward, an ordinal of the window that the record lacks: without it, the run would seem complete.
+    fn unrecorded(&self) -> Option<Hold> {
+        if self.direction == Direction::Back {
+            return None;
+        }
+        let is_missing = |ordinal: &i32| self.record.ordinal(*ordinal).is_none();
+        let missing = match self.record.window {
+            None => "the ordinals of the source".to_owned(),
+            Some(_) => format!("ordinal {}", self.window().ordinals().find(is_missing)?),
+        };
+        let message = format!(
+            "the status lacks {missing}; restore it with `pontoon migrate journal --restore` and raise spec.retry"
+        );
+        Some(Hold {
+            reason: HoldReason::LockLost,
+            ordinal: None,
+            message,
+        })
+    }
+
+    /// The claims of an ordinal; a hold if they are not all of the recorded ones.
+    fn claims_of(&self, record: &OrdinalRecord) -> Result<&[HandoverClaim], Hold> {
+        let claims = self.claims.get(&record.ordinal);
+        let claims = claims.filter(|claims| {
+            record.claims.iter().all(|recorded| {
+                let mut claims = claims.iter();
+                claims.any(|claim| claim.name == recorded.name && claim.disk == recorded.volume_id)
+            })
+        });
+        claims.map(Vec::as_slice).ok_or_else(|| Hold {
+            reason: HoldReason::VolumeMissing,
+            ordinal: Some(record.ordinal),
+            message: format!(
+                "the capture lacks claims of ordinal {}, so its disks are unknown; restore the Secret of the \
+                 capture and raise spec.retry",
+                record.ordinal
+            ),
+        })
+    }
+
+    fn window(&self) -> Window {
+        let window = self.record.window.as_ref();
+        window.map_or(
+            Window {
+                start: 0,
+                replicas: 0,
+            },
+            |window| Window {
+                start: window.start,
+                replicas: window.replicas,
+            },
+        )
+    }
+
+    /// Forward, the lowest ordinal of the window that is in the source, then dormant claims; back, dormant claims,
+    /// then the highest ordinal that is in the destination.
+    fn next_ordinal(&self) -> Option<&OrdinalRecord> {
+        let location = match self.direction {
+            Direction::Forward => Location::Source,
+            Direction::Back => Location::Destination,
+        };
+        let ordinals = self.record.ordinals.iter();
+        let there = ordinals.filter(|record| record.location == location);
+        let order = |record: &&OrdinalRecord| (self.is_dormant(record.ordinal), record.ordinal);
+        match self.direction {
+            Direction::Forward => there.min_by_key(order),
+            Direction::Back => there.max_by_key(order),
+        }
+    }
+
+    fn is_dormant(&self, ordinal: i32) -> bool {
+        !self.window().contains(ordinal)
+    }
+
+    fn is_limit_reached(&self) -> bool {
+        let moved = self.record.ordinals.iter().filter(|record| {
+            record.location == Location::Destination && !self.is_dormant(record.ordinal)
+        });
+        let moved = moved.count();
+        let limit = self
+            .spec
+            .ordinal_limit
+            .filter(|_| self.direction == Direction::Forward);
+        limit.is_some_and(|limit| moved >= usize::try_from(limit).unwrap_or_default())
+    }
+
+    /// Ordinals whose pods may be unready: the check `Health` is accepted for them.
+    fn accepted_unready(&self) -> Vec<i32> {
+        let ordinals = self.window().ordinals();
+        let accepts = |ordinal: &i32| {
+            self.spec
+                .acknowledges(CheckId::Health.as_str(), Some(*ordinal))
+        };
+        ordinals.filter(accepts).collect()
+    }
+
+    fn hand_over(&self, record: &OrdinalRecord) -> Next {
+        let claims = match self.claims_of(record) {
+            Ok(claims) => claims,
+            Err(hold) => return Next::Hold(hold),
+        };
+        let accepts_unready = self.accepted_unready();
+        let old_tags = record.claims.iter();
+        let old_tags =
+            old_tags.filter_map(|claim| Some((claim.name.clone(), claim.old_tags.clone()?)));
+        let old_tags: BTreeMap<String, Tags> = old_tags.collect();
+        let is_forward = self.direction == Direction::Forward;
+        let handover = Handover {
+            direction: self.direction,
+            ordinal: record.ordinal,
+            window: self.window(),
+            set: &self.spec.stateful_set_name,
+            source_namespace: &self.spec.source_namespace,
+            destination_namespace: &self.spec.dest_namespace,
+            is_dormant: self.is_dormant(record.ordinal),
+            pod_uid: self.released_pod(record),
+            node: record
+                .node
+                .as_ref()
+                .filter(|_| is_forward)
+                .map(|node| &*node.name),
+            boot_id: record
+                .node
+                .as_ref()
+                .and_then(|node| node.boot_id.as_deref()),
+            released_at: record.times.released.as_ref().map(|time| time.0),
+            accepts_unclean: self
+                .spec
+                .acknowledges(HoldReason::UncleanDetach.as_str(), Some(record.ordinal)),
+            cluster_names: self.spec.fence_names(),
+            old_tags: &old_tags,
+            claims,
+            accepts_unready: &accepts_unready,
+            observation: self.observation,
+            proof: self.proof,
+            now: self.now,
+            elapsed: self.elapsed,
+        };
+        let proof = self.proof.advanced(&handover);
+        let decision = if handover.is_released() || handover.is_grown() {
+            handover::next(&Handover {
+                proof: &proof,
+                ..handover
+            })
+        } else {
+            self.begin(&handover, record.ordinal, claims, &accepts_unready)
+        };
+        let record = match &decision {
+            // A person acts first: the record stays.
+            Decision::Hold(_) | Decision::Fail(_) => record.clone(),
+            Decision::Wait(_) | Decision::Act(_) | Decision::ReadDisks { .. } | Decision::Done => {
+                let mut next =
+                    progress::advanced(record, self.direction, decision.step(), self.now);
+                if matches!(&decision, Decision::Act(step) if is_release(step)) {
+                    self.remember_pod(&mut next);
+                }
+                if decision.step() == Some(StepName::Retag) {
+                    self.remember_tags(&mut next);
+                }
+                next
+            }
+        };
+        Next::Ordinal {
+            decision,
+            record: Box::new(record),
+            proof: Box::new(proof),
+        }
+    }
+
+    /// Records the tags of the disks as they are before the first change.
+    fn remember_tags(&self, record: &mut OrdinalRecord) {
+        let Some(names) = self.spec.fence_names() else {
+            return;
+        };
+        for claim in record
+            .claims
+            .iter_mut()
+            .filter(|claim| claim.old_tags.is_none())
+        {
+            let read = self.observation.disks.get(&claim.volume_id);
+            let disk = read.and_then(|read| read.disk.as_ref());
+            claim.old_tags = disk.map(|disk| changed_tags(&disk.tags, names));
+        }
+    }
+
+    /// The UID of the pod that the release was about. Before it, a pod may come back with another one.
+    fn released_pod<'r>(&self, record: &'r OrdinalRecord) -> Option<&'r str> {
+        let is_back = self.direction == Direction::Back;
+        let of_this_move = record.step.filter(|step| step.is_rollback() == is_back);
+        of_this_move.filter(|_| record.location == Location::Moving)?;
+        match self.direction {
+            Direction::Forward => record.source_pod_uid.as_deref(),
+            Direction::Back => record.dest_pod_uid.as_deref(),
+        }
+    }
+
+    /// Records the pod that is to go and, forward, its node: the evidence of the later steps is about them.
+    fn remember_pod(&self, record: &mut OrdinalRecord) {
+        let cluster = self.observation.cluster(self.direction.from());
+        let name = format!("{}-{}", self.spec.stateful_set_name, record.ordinal);
+        let pod = cluster.pods.get(&name);
+        let uid = pod.map(|pod| pod.version.uid.clone());
+        if self.direction == Direction::Back {
+            record.dest_pod_uid = uid;
+            return;
+        }
+        record.source_pod_uid = uid;
+        record.node = pod.and_then(|pod| pod.node.as_ref()).map(|name| {
+            let node = cluster.nodes.get(name);
+            NodeRecord {
+                name: name.clone(),
+                instance: node.and_then(|node| node.instance.clone()),
+                boot_id: node.map(|node| node.boot_id.clone()),
+            }
+        });
+    }
+
+    /// Another ordinal of the source is down because somebody has scaled it: a release would scale it back.
+    fn narrowed_source(&self, ordinal: i32) -> Option<Decision> {
+        let live = self.observation.source.set.as_ref()?.window();
+        let needed = self.window().source_with(ordinal)?;
+        (self.direction == Direction::Forward && live != needed).then(|| {
+            Decision::Wait(Wait {
+                step: StepName::Gate,
+                ordinal: Some(ordinal),
+                reason: StallReason::SourceUnready,
+                detail: format!(
+                    "StatefulSet {} in the source has {live}, need {needed}; scale it back",
+                    self.spec.stateful_set_name
+                ),
+                after: None,
+            })
+        })
+    }
+
+    /// The gate, then the release.
+    fn begin(
+        &self,
+        handover: &Handover<'_>,
+        ordinal: i32,
+        claims: &[HandoverClaim],
+        accepts_unready: &[i32],
+    ) -> Decision {
+        let gate = gate::judge(&Gate {
+            direction: self.direction,
+            ordinal,
+            set: &self.spec.stateful_set_name,
+            claims,
+            accepts_unready,
+            exhausted_budget: self.exhausted_budget,
+            observation: self.observation,
+            now: self.now,
+        });
+        if gate != Decision::Done {
+            return gate;
+        }
+        self.narrowed_source(ordinal)
+            .unwrap_or_else(|| handover::next(handover))
+    }
+}
+
+fn is_release(step: &Step) -> bool {
+    matches!(step.name, StepName::Release | StepName::RRelease)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,145 @@
+//! The end of a run: clean-up, the end of a rollback, and leaving it where it is.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use api::migrate::{CleanupPolicy, FailReason, Phase, StepName};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::captured::Captured;
+use super::{Pass, Plan};
+use crate::migration::decision::{Change, Decision, Step};
+use crate::migration::finish::{self, Finish, MovedClaims};
+use crate::migration::observation::Side;
+use crate::migration::undo::{self, Undo};
+use crate::record::lock::LockGoal;
+
+impl Pass<'_> {
+    pub(super) fn finish(mut self, known: &Captured) -> Plan {
+        let keeps_source = self.known.spec.source_cleanup.policy == CleanupPolicy::Keep;
+        let goal = if keeps_source {
+            LockGoal::Release
+        } else {
+            LockGoal::Remove
+        };
+        let unlock = self.unlock(goal);
+        let settings = self.closing().destination_settings();
+        let window = self.record.window;
+        let moved: Vec<MovedClaims> = known
+            .rendered
+            .claims
+            .iter()
+            .map(|(ordinal, claims)| MovedClaims {
+                ordinal: *ordinal,
+                is_dormant: window
+                    .as_ref()
+                    .is_some_and(|window| !window.contains(*ordinal)),
+                claims: claims.clone(),
+            })
+            .collect();
+        let moved_to = self.moved_to(&moved);
+        let decision = finish::next(&Finish {
+            run: &self.run,
+            set: &self.known.spec.stateful_set_name,
+            source_uid: self
+                .record
+                .source_stateful_set_uid
+                .as_deref()
+                .unwrap_or_default(),
+            source_namespace: &self.known.spec.source_namespace,
+            keeps_source,
+            soak_left: self.soak_left(),
+            moved: &moved,
+            moved_to: &moved_to,
+            settings: &settings,
+            unlock: &unlock,
+            absent_since: self.memory.source_absent_since,
+            observation: &self.observation,
+            now: self.known.now,
+            elapsed: self.known.elapsed,
+        });
+        if decision == Decision::Done {
+            self.record.completion_time = Some(Time(self.known.now));
+            return self.goes_on(Phase::Completed);
+        }
+        if decision.step().is_some_and(StepName::is_cleanup) {
+            self.record.cleanup_started |= matches!(decision, Decision::Act(_));
+        }
+        self.decided(decision)
+    }
+
+    fn unlock(&self, goal: LockGoal) -> Vec<Change> {
+        let Some(lock) = self.lock(goal) else {
+            return Vec::new();
+        };
+        let locks = Side::BOTH.map(|side| (side, lock.clone()));
+        self.closing().unlock(&locks, goal)
+    }
+
+    /// What is left of the soak: it begins when the last ordinal is Ready.
+    fn soak_left(&self) -> Duration {
+        let times = self.record.ordinals.iter();
+        let last = times
+            .filter_map(|ordinal| ordinal.times.ready.as_ref())
+            .map(|time| time.0)
+            .max();
+        let Some(last) = last else {
+            return Duration::ZERO;
+        };
+        let passed = self.known.now.duration_since(last);
+        let passed = Duration::try_from(passed).unwrap_or_default();
+        self.known
+            .spec
+            .source_cleanup
+            .soak
+            .length()
+            .saturating_sub(passed)
+    }
+
+    fn moved_to(&self, moved: &[MovedClaims]) -> BTreeMap<String, String> {
+        let cluster = self.record.dest_cluster_uid.as_deref().unwrap_or_default();
+        let namespace = &self.known.spec.dest_namespace;
+        let claims = moved.iter().flat_map(|moved| &moved.claims);
+        claims
+            .map(|claim| {
+                let place = format!("{cluster}/{namespace}/{}", claim.name);
+                (claim.source_volume.clone(), place)
+            })
+            .collect()
+    }
+
+    pub(super) fn undo(self, known: &Captured) -> Plan {
+        let claims: Vec<_> = known.rendered.claims.values().flatten().cloned().collect();
+        let unlock = self.unlock(LockGoal::Remove);
+        let settings = self.closing().source_settings();
+        let decision = undo::next(&Undo {
+            set: &self.known.spec.stateful_set_name,
+            namespace: &self.known.spec.dest_namespace,
+            claims: &claims,
+            extra_claims: &[],
+            settings: &settings,
+            unlock: &unlock,
+            observation: &self.observation,
+        });
+        if decision != Decision::Done {
+            return self.decided(decision);
+        }
+        let mut pass = self;
+        pass.record.completion_time = Some(Time(pass.known.now));
+        pass.goes_on(Phase::RolledBack)
+    }
+
+    /// `abort: Leave`: the journal goes to both locks, which are released; nothing else changes.
+    pub(super) fn leave(mut self) -> Plan {
+        let unlock = self.unlock(LockGoal::Release);
+        if let Some(change) = unlock.into_iter().next() {
+            return self.decided(Decision::Act(Step {
+                name: StepName::Leave,
+                ordinal: None,
+                change,
+            }));
+        }
+        self.record.failure = Some(FailReason::AbortedLeave);
+        self.goes_on(Phase::Failed)
+    }
+}

@@ -1,0 +1,153 @@
+//! The part of a pass before any pod goes down.
+
+use std::collections::BTreeSet;
+
+use api::migrate::{CaptureRecord, HoldReason, Phase};
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use serde_json::Value;
+
+use super::captured::Captured;
+use super::{Pass, Plan};
+use crate::migration::decision::Decision;
+use crate::migration::documents::version;
+use crate::migration::extract;
+use crate::migration::freeze::{self, Freeze, LockState, New, NewPair};
+use crate::migration::observation::Side;
+use crate::migration::rendered::{Rendered, templates};
+use crate::record::capture::CaptureCopies;
+use crate::record::hashes::template_sha256;
+use crate::record::lock::{LockAction, LockGoal, next_action};
+use crate::translate::Document;
+use crate::translate::names::ClaimNames;
+
+impl Pass<'_> {
+    pub(super) fn freeze(mut self, known: &Captured) -> Plan {
+        let locks: Option<Vec<LockState>> = Side::BOTH
+            .into_iter()
+            .map(|side| self.lock_state(side))
+            .collect();
+        let Some(locks) = locks else {
+            return self.holds(
+                HoldReason::LockLost,
+                "the journal is too large for a ConfigMap; split the StatefulSet".to_owned(),
+            );
+        };
+        let set = self.source_set();
+        let template = set
+            .as_ref()
+            .map(|set| template_sha256(set.value()))
+            .unwrap_or_default();
+        let captured = template_sha256(known.packed.capture().stateful_set());
+        let is_captured = matches!(known.copies, CaptureCopies::Ours(_));
+        if is_captured && self.record.capture.is_none() {
+            self.record.capture = Some(CaptureRecord {
+                secret: known.packed.name(),
+                sha256: known.packed.sha256().to_owned(),
+                template_sha256: captured.clone(),
+                dest_template_sha256: None,
+            });
+        }
+        let claims = self.claims_of_set(known);
+        let moved = known.rendered.claims.values().flatten();
+        let moved: BTreeSet<&String> = moved.map(|claim| &claim.source_volume).collect();
+        let volumes = self.known.source.volumes.iter();
+        let volumes = volumes.filter(|volume| moved.contains(&extract::name(volume)));
+        let volumes: Vec<_> = volumes.filter_map(|volume| live(Some(volume))).collect();
+        let pairs = self.new_pairs(&known.rendered);
+        let new_set = New {
+            wanted: known.rendered.set.clone(),
+            live: live(self.known.destination.set.as_ref()),
+        };
+        let decision = freeze::next(&Freeze {
+            run: &self.run,
+            namespace: self.known.namespace,
+            source_namespace: &self.known.spec.source_namespace,
+            owner: self.known.owner,
+            copies: &known.copies,
+            capture: Some(&known.packed),
+            locks: &locks,
+            set: set.as_ref(),
+            captured_template: Some(&captured),
+            template: &template,
+            claims: &claims,
+            volumes: &volumes,
+            pairs: &pairs,
+            new_set: &new_set,
+        });
+        if decision != Decision::Done {
+            return self.starts(decision);
+        }
+        if let (Some(capture), Some(set)) = (&mut self.record.capture, &new_set.live) {
+            capture.dest_template_sha256 = Some(template_sha256(set.value()));
+        }
+        self.goes_on(Phase::MigratingPods)
+    }
+
+    /// The first change outside starts the run.
+    fn starts(mut self, decision: Decision) -> Plan {
+        self.record.started |= matches!(decision, Decision::Act(_));
+        self.decided(decision)
+    }
+
+    fn lock_state(&self, side: Side) -> Option<LockState> {
+        let (documents, namespace) = match side {
+            Side::Source => (self.known.source, &self.known.spec.source_namespace),
+            Side::Destination => (self.known.destination, &self.known.spec.dest_namespace),
+        };
+        let wanted = self.lock(LockGoal::Acquire)?;
+        let found = documents.stored_lock();
+        let action = match next_action(LockGoal::Acquire, found.as_ref(), &wanted) {
+            // Its journal is brought up to date before the next step that needs it.
+            LockAction::Rewrite if found.as_ref().is_some_and(|lock| lock.state == "Active") => {
+                LockAction::Nothing
+            }
+            action => action,
+        };
+        Some(LockState {
+            side,
+            wanted,
+            found: documents.lock.as_ref().map(version),
+            action,
+            namespace: namespace.clone(),
+            set: self.known.spec.stateful_set_name.clone(),
+        })
+    }
+
+    /// Every claim of the set in the source, also dormant ones that stay.
+    fn claims_of_set(&self, known: &Captured) -> Vec<Document<PersistentVolumeClaim>> {
+        let set = Document::read(known.packed.capture().stateful_set().clone());
+        let templates = set.map(|set| templates(&set)).unwrap_or_default();
+        let names = ClaimNames {
+            stateful_set: &self.known.spec.stateful_set_name,
+            templates: &templates,
+        };
+        let claims = self.known.source.claims.iter();
+        let claims = claims.filter(|claim| names.parse(&extract::name(claim)).is_some());
+        claims.filter_map(|claim| live(Some(claim))).collect()
+    }
+
+    fn new_pairs(&self, rendered: &Rendered) -> Vec<NewPair> {
+        let destination = self.known.destination;
+        let of_name = |documents: &[Value], name: &str| {
+            documents
+                .iter()
+                .find(|one| extract::name(one) == name)
+                .cloned()
+        };
+        let pairs = rendered.pairs.values().map(|pair| NewPair {
+            volume: New {
+                live: live(of_name(&destination.volumes, pair.volume.name()).as_ref()),
+                wanted: pair.volume.clone(),
+            },
+            claim: New {
+                live: live(of_name(&destination.claims, pair.claim.name()).as_ref()),
+                wanted: pair.claim.clone(),
+            },
+        });
+        pairs.collect()
+    }
+}
+
+fn live<K: k8s_openapi::Resource>(value: Option<&Value>) -> Option<Document<K>> {
+    Document::read(value?.clone()).ok()
+}

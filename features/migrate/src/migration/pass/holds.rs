@@ -1,0 +1,109 @@
+//! Holds that stay until a person ends them, and waits that become stalls or failures.
+
+use std::time::Duration;
+
+use api::migrate::{HoldEnd, HoldRecord, Phase, StatefulSetMigrationStatus};
+
+use super::{Known, Next, Plan};
+use crate::migration::decision::{Decision, Failure, Hold};
+use crate::migration::extract;
+use crate::migration::limits::{self, Waited};
+
+/// | recorded hold ends    | still found | retry raised, or accepted | so                              |
+/// |-----------------------|-------------|---------------------------|---------------------------------|
+/// | any, or none recorded | yes         | any                       | hold, and record it             |
+/// | by itself             | no          | any                       | go on                           |
+/// | by a person           | no          | no                        | hold: the cause is gone         |
+/// | by a person           | no          | yes                       | go on; the retry is used up     |
+pub(super) fn held(known: &Known<'_>, mut plan: Plan) -> Plan {
+    if let Next::Decided(Decision::Hold(hold)) = &plan.next {
+        plan.record.hold = Some(HoldRecord {
+            reason: hold.reason,
+            ordinal: hold.ordinal,
+        });
+        return plan;
+    }
+    let Some(hold) = known.record.hold else {
+        return plan;
+    };
+    let (reason, ordinal) = (hold.reason, hold.ordinal);
+    let remedy = match reason.end() {
+        HoldEnd::ByItself => None,
+        HoldEnd::Acknowledged => (!known.spec.acknowledges(reason.as_str(), ordinal))
+            .then(|| format!("add {reason} to spec.acknowledge")),
+        HoldEnd::Retry => {
+            (known.spec.retry <= known.record.observed_retry).then(|| "raise spec.retry".to_owned())
+        }
+    };
+    let Some(remedy) = remedy else {
+        plan.record.hold = None;
+        if reason.end() == HoldEnd::Retry {
+            plan.record.observed_retry = known.spec.retry;
+        }
+        return plan;
+    };
+    Plan {
+        next: Next::Decided(Decision::Hold(Hold {
+            reason,
+            ordinal,
+            message: format!("the cause of {reason} is gone; {remedy} to go on"),
+        })),
+        record: known.record.clone(),
+        ..plan
+    }
+}
+
+/// Remembers since when a step waits, and judges the wait by its limit.
+pub(super) fn limited(known: &Known<'_>, mut plan: Plan) -> Plan {
+    let Next::Decided(Decision::Wait(wait)) = &plan.next else {
+        plan.memory.waiting = None;
+        if let Next::Decided(Decision::Fail(failure)) = &plan.next {
+            let failure = failure.clone();
+            fail(&mut plan.record, &failure);
+        }
+        return plan;
+    };
+    let about = (wait.step, wait.ordinal);
+    let since = known.memory.waiting.filter(|(of, _)| *of == about);
+    let since = since.map_or(known.elapsed, |(_, since)| since);
+    plan.memory.waiting = Some((about, since));
+    let waited = known.elapsed.saturating_sub(since);
+    match limits::judge(wait.step, waited, known.spec, grace(known, wait.ordinal)) {
+        Waited::Waiting => {}
+        Waited::Stalled => plan.is_stalled = true,
+        Waited::Failed(reason) => {
+            let failure = Failure {
+                reason,
+                ordinal: wait.ordinal,
+                message: format!(
+                    "{} after {} s; repair it and raise spec.retry, or set spec.abort",
+                    wait.detail,
+                    waited.as_secs()
+                ),
+            };
+            fail(&mut plan.record, &failure);
+            plan.memory.waiting = None;
+            plan.next = Next::Decided(Decision::Fail(failure));
+        }
+    }
+    plan
+}
+
+/// The grace period of the ordinal's pod, the longer one of both clusters.
+fn grace(known: &Known<'_>, ordinal: Option<i32>) -> Duration {
+    let Some(ordinal) = ordinal else {
+        return Duration::ZERO;
+    };
+    let name = format!("{}-{ordinal}", known.spec.stateful_set_name);
+    let pods = known.source.pods.iter().chain(&known.destination.pods);
+    let pods = pods.filter(|pod| extract::name(pod) == name);
+    pods.map(|pod| extract::pod(pod).grace)
+        .max()
+        .unwrap_or_default()
+}
+
+fn fail(record: &mut StatefulSetMigrationStatus, failure: &Failure) {
+    record.phase = Some(Phase::Failed);
+    record.failure = Some(failure.reason);
+    record.last_error = Some(failure.message.clone());
+}

@@ -1,0 +1,476 @@
+//! One pass over a run: from what was read to the next change and the record that goes with it. Pure.
+//!
+//! ```text
+//! course ─▶ check | freeze | moves | finish | undo ─▶ decision and record
+//! ```
+
+mod captured;
+mod end;
+mod freezing;
+mod holds;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::migrate::{
+    FailReason, HoldReason, Location, Phase, StatefulSetMigrationSpec, StatefulSetMigrationStatus,
+    StepName,
+};
+use jiff::Timestamp;
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use serde_json::Value;
+
+use super::begin::begun;
+use super::closing::Closing;
+use super::course::{Course, Request, course};
+use super::decision::{Decision, Hold, Step, Wait};
+use super::documents::Documents;
+use super::handover::{Direction, Proof};
+use super::interference::{self, Run};
+use super::moves::{self, Moves};
+use super::observation::{DiskRead, Observation, Side};
+use super::progress;
+use crate::record::journal::Journal;
+use crate::record::lock::{Lock, LockGoal, LockIdentity};
+use crate::record::mirror;
+use crate::translate::Document;
+use captured::{CaptureKey, Captured};
+use holds::{held, limited};
+
+/// Everything that a pass knows.
+#[derive(Debug, Clone)]
+pub struct Known<'a> {
+    /// The spec of the migration.
+    pub spec: &'a StatefulSetMigrationSpec,
+    /// Its record, as it was read.
+    pub record: &'a StatefulSetMigrationStatus,
+    /// The namespace of the migration.
+    pub namespace: &'a str,
+    /// The migration, as the owner of its capture.
+    pub owner: &'a OwnerReference,
+    /// The UID of the cluster that the migration is in.
+    pub management_cluster: &'a str,
+    /// Its `metadata.generation`.
+    pub generation: i64,
+    /// Whether the migration is being deleted.
+    pub is_deleting: bool,
+    /// Whether a person has asked for a pause.
+    pub is_paused: bool,
+    /// Whether the checks allow the run to begin; none: they have not been made.
+    pub is_checked: Option<bool>,
+    /// The zone of each disk, from the checks.
+    pub zones: &'a BTreeMap<String, String>,
+    /// The Secret of the capture beside the migration.
+    pub capture: Option<&'a Value>,
+    /// The objects of the source.
+    pub source: &'a Documents,
+    /// The objects of the destination.
+    pub destination: &'a Documents,
+    /// The answers of EC2.
+    pub disks: &'a BTreeMap<String, DiskRead>,
+    /// The PodDisruptionBudget that allows no pod to be down.
+    pub exhausted_budget: Option<&'a str>,
+    /// What the process remembers.
+    pub memory: &'a Memory,
+    /// The current time.
+    pub now: Timestamp,
+    /// The time since the start of the process.
+    pub elapsed: Duration,
+}
+
+/// What the process remembers between passes. Losing it costs some reads.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Memory {
+    /// What it has seen of the disks of the ordinal in motion.
+    pub proof: Proof,
+    /// Since when the source has no StatefulSet.
+    pub source_absent_since: Option<Duration>,
+    /// What the run waits for, and since when.
+    waiting: Option<((StepName, Option<i32>), Duration)>,
+    /// The capture, read and translated once.
+    captured: Option<(CaptureKey, Arc<Captured>)>,
+}
+
+/// What a pass comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plan {
+    /// What comes next.
+    pub next: Next,
+    /// The record after this pass.
+    pub record: StatefulSetMigrationStatus,
+    /// What the process remembers after it.
+    pub memory: Memory,
+    /// Whether its wait is beyond its limit.
+    pub is_stalled: bool,
+}
+
+/// What comes next.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Next {
+    /// The checks must be made.
+    Check,
+    /// The record has changed, and the next pass goes on from it.
+    Continue,
+    /// A part of the run decides.
+    Decided(Decision),
+    /// The journal in both locks must show the saved intent first.
+    Mirror(Step),
+    /// A person has asked for a pause, or the limit of ordinals is reached.
+    Paused,
+    /// The object is being deleted, and ordinals have moved: `spec.abort` has to say what to do.
+    AwaitAbort,
+    /// Nothing is left to do until a person changes something.
+    Rest,
+    /// The object may go.
+    Release,
+}
+
+/// Decides one pass.
+///
+/// A hold that a person has to end stays until then, also if its cause is gone. A wait beyond its limit is a
+/// stall, or the failure of the run.
+pub fn plan(known: &Known<'_>) -> Plan {
+    let course = course(&Request {
+        spec: known.spec,
+        record: known.record,
+        is_deleting: known.is_deleting,
+        is_edited: known.record.observed_generation != Some(known.generation),
+    });
+    let pass = Pass::new(known);
+    let changed = pass.changed_identity().filter(|_| course.writes());
+    let plan = match changed {
+        Some(hold) => pass.decided(Decision::Hold(hold)),
+        None => pass.along(course),
+    };
+    let can_hold = match course {
+        Course::Freeze | Course::Move | Course::Finish => true,
+        // A rollback that begins is a decision of a person.
+        Course::RollBack => known.record.phase == Some(Phase::RollingBack),
+        Course::Check
+        | Course::AwaitAbort
+        | Course::Leave
+        | Course::Rest
+        | Course::Blocked
+        | Course::Release => false,
+    };
+    let plan = if can_hold {
+        held(known, plan)
+    } else {
+        Plan {
+            record: StatefulSetMigrationStatus {
+                hold: None,
+                ..plan.record
+            },
+            ..plan
+        }
+    };
+    limited(known, plan)
+}
+
+/// A wait that no part of the run decides: a cluster or EC2 does not answer.
+pub fn stalled(known: &Known<'_>, wait: Wait) -> Plan {
+    let plan = Plan {
+        next: Next::Decided(Decision::Wait(wait)),
+        record: known.record.clone(),
+        memory: known.memory.clone(),
+        is_stalled: false,
+    };
+    limited(known, plan)
+}
+
+/// A pass in progress.
+struct Pass<'a> {
+    known: &'a Known<'a>,
+    run: String,
+    observation: Observation,
+    record: StatefulSetMigrationStatus,
+    memory: Memory,
+}
+
+impl<'a> Pass<'a> {
+    fn new(known: &'a Known<'a>) -> Self {
+        let run = known
+            .record
+            .run_id
+            .clone()
+            .unwrap_or_else(|| known.owner.uid.clone());
+        let observation = Observation {
+            source: known.source.state(&run),
+            destination: known.destination.state(&run),
+            disks: known.disks.clone(),
+        };
+        let mut memory = known.memory.clone();
+        if known.source.set.is_some() {
+            memory.source_absent_since = None;
+        } else {
+            memory.source_absent_since.get_or_insert(known.elapsed);
+        }
+        let mut record = known.record.clone();
+        record.run_id = Some(run.clone());
+        record.observed_generation = Some(known.generation);
+        Self {
+            known,
+            run,
+            observation,
+            record,
+            memory,
+        }
+    }
+
+    fn along(self, course: Course) -> Plan {
+        match course {
+            Course::Check => self.check(),
+            Course::Freeze | Course::Move | Course::Finish if self.has_failed() => {
+                self.resume(course)
+            }
+            Course::Freeze => self.with_capture(Pass::freeze),
+            Course::Move => {
+                self.with_capture(|pass, captured| pass.moves(captured, Direction::Forward))
+            }
+            Course::Finish => self.with_capture(Pass::finish),
+            Course::RollBack => self.with_capture(Pass::roll_back),
+            Course::AwaitAbort => self.await_abort(),
+            Course::Leave => self.leave(),
+            Course::Rest | Course::Blocked => self.ends(Next::Rest),
+            Course::Release => self.ends(Next::Release),
+        }
+    }
+
+    /// Nothing is written to a cluster that is not the recorded one.
+    fn changed_identity(&self) -> Option<Hold> {
+        interference::identity(&Run {
+            record: self.known.record,
+            id: &self.run,
+            set: &self.known.spec.stateful_set_name,
+            direction: Direction::Forward,
+            is_prepared: false,
+            observation: &self.observation,
+        })
+    }
+
+    fn ends(self, next: Next) -> Plan {
+        Plan {
+            next,
+            record: self.record,
+            memory: self.memory,
+            is_stalled: false,
+        }
+    }
+
+    fn decided(self, decision: Decision) -> Plan {
+        self.ends(Next::Decided(decision))
+    }
+
+    fn goes_on(mut self, phase: Phase) -> Plan {
+        self.record.phase = Some(phase);
+        self.record.intent = None;
+        self.ends(Next::Continue)
+    }
+
+    fn has_failed(&self) -> bool {
+        self.record.phase == Some(Phase::Failed)
+    }
+
+    /// A person has raised `spec.retry`: the run goes on where its record shows it.
+    fn resume(mut self, course: Course) -> Plan {
+        self.record.observed_retry = self.known.spec.retry;
+        self.record.failure = None;
+        self.record.last_error = None;
+        let phase = match course {
+            Course::Freeze => Phase::FreezingSource,
+            Course::Finish => Phase::Finalizing,
+            Course::Check
+            | Course::Move
+            | Course::AwaitAbort
+            | Course::RollBack
+            | Course::Leave
+            | Course::Rest
+            | Course::Blocked
+            | Course::Release => Phase::MigratingPods,
+        };
+        self.goes_on(phase)
+    }
+
+    /// | checks     | dryRun | so                                                   |
+    /// |------------|--------|------------------------------------------------------|
+    /// | not made   | any    | make them                                            |
+    /// | blocked    | any    | failed                                               |
+    /// | passed     | yes    | planned                                              |
+    /// | passed     | no     | the record of the source as it is now, then freeze   |
+    fn check(mut self) -> Plan {
+        self.record.observed_retry = self.known.spec.retry;
+        let Some(is_passed) = self.known.is_checked else {
+            self.record.phase = Some(Phase::PreFlightChecks);
+            return self.ends(Next::Check);
+        };
+        if !is_passed {
+            self.record.failure = Some(FailReason::PreflightBlocked);
+            return self.goes_on(Phase::Failed);
+        }
+        self.record.failure = None;
+        if self.known.spec.dry_run {
+            return self.goes_on(Phase::Planned);
+        }
+        let Some(set) = self.source_set() else {
+            return self.ends(Next::Check);
+        };
+        let (source, destination) = (self.known.source, self.known.destination);
+        self.record = begun(
+            &self.record,
+            source,
+            destination,
+            &set,
+            self.known.zones,
+            self.known.spec.dormant_claims,
+        );
+        self.record.start_time = Some(Time(self.known.now));
+        self.goes_on(Phase::FreezingSource)
+    }
+
+    fn source_set(&self) -> Option<Document<StatefulSet>> {
+        Document::read(self.known.source.set.clone()?).ok()
+    }
+
+    fn await_abort(self) -> Plan {
+        let is_moving = self
+            .record
+            .ordinals
+            .iter()
+            .any(|ordinal| ordinal.location == Location::Moving);
+        if is_moving {
+            return self.with_capture(|pass, rendered| pass.moves(rendered, Direction::Forward));
+        }
+        self.ends(Next::AwaitAbort)
+    }
+
+    pub(super) fn holds(self, reason: HoldReason, message: String) -> Plan {
+        self.decided(Decision::Hold(Hold {
+            reason,
+            ordinal: None,
+            message,
+        }))
+    }
+
+    pub(super) fn identity(&self) -> LockIdentity {
+        LockIdentity {
+            run_id: self.run.clone(),
+            cluster: self.known.management_cluster.to_owned(),
+            object: format!("{}/{}", self.known.namespace, self.known.owner.name),
+        }
+    }
+
+    /// The lock with the record as the API server has it.
+    pub(super) fn lock(&self, goal: LockGoal) -> Option<Lock> {
+        let journal = Journal::of(self.known.record);
+        Lock::of(self.identity(), goal.phase(), self.known.spec, &journal).ok()
+    }
+
+    pub(super) fn closing(&self) -> Closing<'_> {
+        Closing {
+            spec: self.known.spec,
+            record: &self.record,
+            run: &self.run,
+            source: self.known.source,
+            destination: self.known.destination,
+        }
+    }
+
+    /// The rewrite of a lock whose journal lacks the saved intent or phase.
+    pub(super) fn due_mirror(&self) -> Option<Step> {
+        let wanted = self.lock(LockGoal::Mirror)?;
+        Side::BOTH.into_iter().find_map(|side| {
+            let documents = match side {
+                Side::Source => self.known.source,
+                Side::Destination => self.known.destination,
+            };
+            let stored = documents.stored_lock()?;
+            let mirrored = Journal::parse(&stored.journal).ok();
+            if !mirror::is_due(self.known.record, mirrored.as_ref()) {
+                return None;
+            }
+            let change = self
+                .closing()
+                .lock_change(side, &wanted, LockGoal::Mirror)?;
+            Some(Step {
+                name: self
+                    .known
+                    .record
+                    .intent
+                    .as_ref()
+                    .map_or(StepName::Lock, |intent| intent.step),
+                ordinal: None,
+                change,
+            })
+        })
+    }
+
+    fn moves(mut self, known: &Captured, direction: Direction) -> Plan {
+        if let Some(step) = self.due_mirror() {
+            return self.ends(Next::Mirror(step));
+        }
+        let next = moves::next(&Moves {
+            spec: self.known.spec,
+            record: self.known.record,
+            run: &self.run,
+            direction,
+            is_paused: self.known.is_paused || self.known.spec.paused,
+            claims: &known.rendered.claims,
+            exhausted_budget: self.known.exhausted_budget,
+            observation: &self.observation,
+            proof: &self.memory.proof,
+            now: self.known.now,
+            elapsed: self.known.elapsed,
+        });
+        match next {
+            moves::Next::Complete => match direction {
+                Direction::Forward => self.goes_on(Phase::Finalizing),
+                Direction::Back => self.undo(known),
+            },
+            moves::Next::LimitReached | moves::Next::Paused => self.ends(Next::Paused),
+            moves::Next::Hold(hold) => self.decided(Decision::Hold(hold)),
+            moves::Next::Ordinal {
+                decision,
+                record,
+                proof,
+            } => {
+                self.memory.proof = *proof;
+                let has_arrived = decision == Decision::Done;
+                let index = record.ordinal;
+                if let Some(slot) = self.record.ordinal_mut(index) {
+                    *slot = *record;
+                }
+                progress::summarize(&mut self.record, &self.known.spec.stateful_set_name);
+                if has_arrived {
+                    self.record.intent = None;
+                    self.record.last_error = None;
+                    return self.ends(Next::Continue);
+                }
+                self.decided(decision)
+            }
+        }
+    }
+
+    fn roll_back(mut self, known: &Captured) -> Plan {
+        if self.known.record.phase != Some(Phase::RollingBack) {
+            self.record.hold = None;
+            self.record.failure = None;
+            self.record.last_error = None;
+            self.record.observed_retry = self.known.spec.retry;
+            return self.goes_on(Phase::RollingBack);
+        }
+        let all_back = self
+            .record
+            .ordinals
+            .iter()
+            .all(|ordinal| ordinal.location == Location::Source);
+        if all_back {
+            self.undo(known)
+        } else {
+            self.moves(known, Direction::Back)
+        }
+    }
+}

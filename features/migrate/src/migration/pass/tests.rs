@@ -1,0 +1,219 @@
+//! Holds, stalls, failures and retries of a run, seen from outside.
+
+use api::migrate::{FailReason, HoldReason, HoldRecord, Phase, StallReason, StepName};
+use rstest::rstest;
+use serde_json::json;
+
+use super::holds::{held, limited};
+use super::*;
+use crate::migration::decision::Change;
+use crate::migration::fixture::spec;
+
+struct Setting {
+    spec: StatefulSetMigrationSpec,
+    record: StatefulSetMigrationStatus,
+    documents: Documents,
+    owner: OwnerReference,
+    disks: BTreeMap<String, DiskRead>,
+    zones: BTreeMap<String, String>,
+    memory: Memory,
+}
+
+impl Setting {
+    fn new(fields: &Value, record: StatefulSetMigrationStatus) -> Self {
+        Self {
+            spec: spec(fields),
+            record,
+            documents: Documents::default(),
+            owner: OwnerReference::default(),
+            disks: BTreeMap::new(),
+            zones: BTreeMap::new(),
+            memory: Memory::default(),
+        }
+    }
+
+    fn known(&self, seconds: u64) -> Known<'_> {
+        Known {
+            spec: &self.spec,
+            record: &self.record,
+            namespace: "ops",
+            owner: &self.owner,
+            management_cluster: "cluster",
+            generation: 1,
+            is_deleting: false,
+            is_paused: false,
+            is_checked: None,
+            zones: &self.zones,
+            capture: None,
+            source: &self.documents,
+            destination: &self.documents,
+            disks: &self.disks,
+            exhausted_budget: None,
+            memory: &self.memory,
+            now: Timestamp::UNIX_EPOCH,
+            elapsed: Duration::from_secs(seconds),
+        }
+    }
+
+    fn plan(&self, next: Next) -> Plan {
+        Plan {
+            next,
+            record: self.record.clone(),
+            memory: self.memory.clone(),
+            is_stalled: false,
+        }
+    }
+}
+
+fn record(hold: Option<HoldReason>) -> StatefulSetMigrationStatus {
+    StatefulSetMigrationStatus {
+        phase: Some(Phase::MigratingPods),
+        started: true,
+        observed_retry: 1,
+        observed_generation: Some(1),
+        hold: hold.map(|reason| HoldRecord {
+            reason,
+            ordinal: Some(1),
+        }),
+        ..StatefulSetMigrationStatus::default()
+    }
+}
+
+fn change() -> Next {
+    let change = Change::DeleteTags {
+        disk: "vol-1".to_owned(),
+        keys: Vec::new(),
+    };
+    Next::Decided(Decision::act(StepName::Retag, Some(1), change))
+}
+
+fn found(reason: HoldReason) -> Next {
+    Next::Decided(Decision::hold(reason, Some(1), "found"))
+}
+
+fn wait(step: StepName) -> Next {
+    Next::Decided(Decision::wait(
+        step,
+        Some(1),
+        StallReason::Detaching,
+        "it takes time",
+    ))
+}
+
+/// What a plan does, in a few words.
+fn summary(plan: &Plan) -> String {
+    match &plan.next {
+        Next::Decided(Decision::Act(_)) => "goes on".to_owned(),
+        Next::Decided(Decision::Hold(hold)) => format!("holds {}", hold.reason),
+        Next::Decided(Decision::Fail(failure)) => format!("fails {}", failure.reason),
+        Next::Decided(Decision::Wait(_)) if plan.is_stalled => "stalls".to_owned(),
+        Next::Decided(Decision::Wait(_)) => "waits".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+const WIDENED: Option<HoldReason> = Some(HoldReason::SourceWidened);
+
+#[rstest]
+#[case::none(None, change(), json!({"retry": 1}), "goes on")]
+#[case::found(None, found(HoldReason::LockLost), json!({"retry": 1}), "holds LockLost")]
+#[case::found_again(WIDENED, found(HoldReason::LockLost), json!({"retry": 2}), "holds LockLost")]
+#[case::gone_without_retry(WIDENED, change(), json!({"retry": 1}), "holds SourceWidened")]
+#[case::gone_with_retry(WIDENED, change(), json!({"retry": 2}), "goes on")]
+#[case::ends_by_itself(Some(HoldReason::IdentityChanged), change(), json!({"retry": 1}), "goes on")]
+#[case::not_accepted(Some(HoldReason::UncleanDetach), change(), json!({"retry": 9}), "holds UncleanDetach")]
+#[case::accepted(
+    Some(HoldReason::UncleanDetach), change(), json!({"retry": 1, "acknowledge": ["UncleanDetach/1"]}), "goes on")]
+#[case::another_accepted(
+    Some(HoldReason::UncleanDetach), change(), json!({"acknowledge": ["UncleanDetach/2"]}), "holds UncleanDetach")]
+fn a_hold_stays_until_a_person_ends_it(
+    #[case] recorded: Option<HoldReason>,
+    #[case] next: Next,
+    #[case] fields: Value,
+    #[case] expected: &str,
+) {
+    let setting = Setting::new(&fields, record(recorded));
+    let plan = held(&setting.known(1), setting.plan(next));
+    assert_eq!(summary(&plan), expected);
+    let is_held = expected.starts_with("holds");
+    assert_eq!(plan.record.hold.is_some(), is_held);
+}
+
+#[test]
+fn an_ended_hold_uses_up_the_retry() {
+    let setting = Setting::new(&json!({"retry": 2}), record(WIDENED));
+    let plan = held(&setting.known(1), setting.plan(change()));
+    assert_eq!(plan.record.observed_retry, 2);
+    let still = held(
+        &setting.known(1),
+        setting.plan(found(HoldReason::SourceWidened)),
+    );
+    assert_eq!(still.record.observed_retry, 1);
+}
+
+#[rstest]
+#[case::within(StepName::Detach, 299, "waits", None)]
+#[case::beyond(StepName::Detach, 300, "stalls", None)]
+#[case::failed(
+    StepName::Attach,
+    300,
+    "fails AttachTimeout",
+    Some(FailReason::AttachTimeout)
+)]
+fn a_wait_beyond_its_limit_stalls_or_fails(
+    #[case] step: StepName,
+    #[case] seconds: u64,
+    #[case] expected: &str,
+    #[case] failure: Option<FailReason>,
+) {
+    let mut setting = Setting::new(&json!({}), record(None));
+    let first = limited(&setting.known(1_000), setting.plan(wait(step)));
+    assert_eq!(summary(&first), "waits");
+    setting.memory = first.memory;
+    let plan = limited(&setting.known(1_000 + seconds), setting.plan(wait(step)));
+    assert_eq!(summary(&plan), expected);
+    assert_eq!(plan.record.failure, failure);
+    let is_failed = plan.record.phase == Some(Phase::Failed);
+    assert_eq!(is_failed, failure.is_some());
+}
+
+#[test]
+fn another_step_begins_a_new_wait() {
+    let mut setting = Setting::new(&json!({}), record(None));
+    let first = limited(&setting.known(0), setting.plan(wait(StepName::Gone)));
+    setting.memory = first.memory;
+    let plan = limited(&setting.known(400), setting.plan(wait(StepName::Detach)));
+    assert_eq!(summary(&plan), "waits");
+}
+
+#[rstest]
+#[case::not_raised(1, Next::Rest, Some(Phase::Failed))]
+#[case::raised(2, Next::Continue, Some(Phase::FreezingSource))]
+fn a_retry_goes_on_after_a_failure(
+    #[case] retry: i64,
+    #[case] expected: Next,
+    #[case] phase: Option<Phase>,
+) {
+    let mut failed = record(None);
+    failed.phase = Some(Phase::Failed);
+    failed.failure = Some(FailReason::AttachTimeout);
+    failed.last_error = Some("vol-1 is not attached".to_owned());
+    let setting = Setting::new(&json!({"retry": retry}), failed);
+    let plan = plan(&setting.known(1));
+    assert_eq!((plan.next, plan.record.phase), (expected, phase));
+    assert_eq!(plan.record.failure.is_none(), retry == 2);
+}
+
+#[rstest]
+#[case::freezing(Phase::FreezingSource)]
+#[case::moving(Phase::MigratingPods)]
+#[case::finalizing(Phase::Finalizing)]
+#[case::returning(Phase::RollingBack)]
+fn another_cluster_is_not_written_to(#[case] phase: Phase) {
+    let mut begun = record(None);
+    begun.phase = Some(phase);
+    begun.source_cluster_uid = Some("cluster-a".to_owned());
+    let mut setting = Setting::new(&json!({}), begun);
+    setting.documents.identity = Some("cluster-b".to_owned());
+    assert_eq!(summary(&plan(&setting.known(1))), "holds IdentityChanged");
+}
