@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use crate::outside::{Outside, holder, launch, probes, start_world, until_ready};
+use crate::outside::{Outside, holder, launch, launch_numbers, probes, start_world, until_ready};
 use api::probe::{Probe, READY};
 use kube::ResourceExt;
 use kube::api::ListParams;
@@ -14,6 +14,8 @@ use testkit::{Result, World, eventually_within};
 /// The operator gives passes 20 s to end; a pod has 30 s.
 const DEADLINE: Duration = Duration::from_secs(25);
 const FLEET: usize = 200;
+/// So many of them exist before the signal.
+const FIRST: usize = 50;
 
 /// Whether the status is empty, only an intent, or a complete report about a generation.
 fn is_whole(probe: &Probe) -> bool {
@@ -36,12 +38,17 @@ fn is_whole(probe: &Probe) -> bool {
 async fn on_sigterm_under_load_the_operator_ends_cleanly() -> Result<()> {
     let outside = Outside::start().await?;
     let (world, team) = start_world(outside.world()).await?;
-    // Slow enough that passes are running when the signal comes.
+    // Slow enough that passes are running when the signal comes, while further objects arrive.
     outside.spoil("Put", json!({"delay": "1s"}), None)?;
-    launch(&team, FLEET).await?;
+    launch(&team, FIRST).await?;
     until_ready(&team, 10).await?;
 
-    let status = world.operator().terminate(DEADLINE).await?;
+    let (later, status) = tokio::join!(
+        launch_numbers(&team, FIRST..FLEET),
+        world.operator().terminate(DEADLINE),
+    );
+    later?;
+    let status = status?;
     assert_eq!(status.code(), Some(0), "{status}");
     assert_eq!(holder(&world, "pontoon").await?, "");
     let left: Vec<_> = probes(&team).list(&ListParams::default()).await?.items;

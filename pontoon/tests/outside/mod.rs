@@ -1,6 +1,7 @@
 //! Worlds of Probes, and their external service: the emulator's `probe`, its log and its oracle.
 #![allow(dead_code, reason = "each file of stories uses its part")]
 
+use std::ops::Range;
 use std::time::Duration;
 
 use api::probe::{Outside as Wish, Probe, ProbeSpec, READY};
@@ -109,8 +110,13 @@ pub(crate) fn probes(team: &Team) -> Api<Probe> {
 
 /// Creates `count` Probes, each with an external thing whose value is the Probe's name.
 pub(crate) async fn launch(team: &Team, count: usize) -> Result<Vec<String>> {
+    launch_numbers(team, 0..count).await
+}
+
+/// The same for Probes with these numbers.
+pub(crate) async fn launch_numbers(team: &Team, numbers: Range<usize>) -> Result<Vec<String>> {
     let api = probes(team);
-    let names: Vec<_> = (0..count).map(|n| format!("ship-{n:03}")).collect();
+    let names: Vec<_> = numbers.map(|n| format!("ship-{n:03}")).collect();
     for some in names.chunks(20) {
         try_join_all(some.iter().map(async |name| {
             let outside = Some(Wish {

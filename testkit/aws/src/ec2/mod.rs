@@ -131,7 +131,7 @@ pub struct Ec2 {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-enum Seed {
+enum Ec2Seed {
     Volume(Seeded),
     Instance(Seeded),
 }
@@ -315,10 +315,10 @@ impl Service for Ec2 {
     fn mutate(&mut self, moment: &Moment<'_>, change: Value) -> Result<Value, ControlError> {
         self.inventory.settle(moment.now);
         match read("mutate ec2", change)? {
-            Seed::Volume(Seeded { id, fields }) => {
+            Ec2Seed::Volume(Seeded { id, fields }) => {
                 self.put_volume(&id, Value::Object(fields), moment.now)
             }
-            Seed::Instance(Seeded { id, fields }) => {
+            Ec2Seed::Instance(Seeded { id, fields }) => {
                 self.put_instance(&id, Value::Object(fields), moment.now)
             }
         }
