@@ -1,10 +1,24 @@
 //! Moves a running StatefulSet and its EBS disks to another cluster, ordinal by ordinal, and back.
 //!
 //! No data is copied: a disk is detached from a node of the source and attached to a node of the
-//! destination. What is here so far is pure: it decides on values and makes no call.
+//! destination.
+//!
+//! ```text
+//! StatefulSetMigration ──▶ migration (decides) ──▶ io ──▶ clusters: source and destination
+//!                                                   └───▶ volume_reads, ec2
+//! ```
 
+mod clusters;
+mod controller;
+mod ec2;
+mod feature;
+mod io;
 pub mod migration;
 pub mod preflight;
 mod quantity;
 pub mod record;
+mod settings;
 pub mod translate;
+mod volume_reads;
+
+pub use feature::MigrateFeature;

@@ -742,6 +742,9 @@ impl Controller {
             }
         }
         let is_true = |name: &String| pass.object.annotation(name).as_deref() == Some("true");
+        if self.spec.paused.is_empty() {
+            return Ok(None);
+        }
         let paused = self.spec.paused.iter().any(is_true);
         if let Some(progress) = crate::paused::observe(pass, paused).await.map_err(failed)? {
             return Ok(Some(progress));

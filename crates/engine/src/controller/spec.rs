@@ -334,6 +334,19 @@ impl ControllerSpec {
         self
     }
 
+    /// Lets passes run over paused objects: the kind obeys the annotation `pontoon.io/paused` itself, and sets
+    /// its own condition `Paused`. For work that may stop only between certain steps.
+    ///
+    /// # When not to use it
+    /// If a pass may stop anywhere: without this, the engine pauses objects and says so in their status.
+    #[must_use]
+    pub fn pauses_by_itself(self) -> Self {
+        Self {
+            paused: Vec::new(),
+            ..self
+        }
+    }
+
     /// The kind of its objects.
     pub fn kind(&self) -> &Kind {
         &self.key.kind

@@ -29,7 +29,8 @@ struct Edit {
 }
 
 impl Edit {
-    /// The versions of a ConfigMap named `unnumbered` are not numbers.
+    /// The versions of a ConfigMap named `unnumbered` are not numbers. One named `paused` has the annotation,
+    /// and the condition that its kind sets for it.
     fn object(&self, version: usize) -> Value {
         let prefix = if self.name == "unnumbered" { "v" } else { "" };
         let mut metadata = json!({"name": self.name, "namespace": "a", "uid": self.uid,
@@ -37,7 +38,12 @@ impl Edit {
         if self.has_reconcile_now {
             metadata["annotations"] = json!({kernel::RECONCILE_NOW: "1"});
         }
-        json!({"metadata": metadata, "data": {"text": self.text}, "status": {"count": self.status}})
+        let mut status = json!({"count": self.status});
+        if self.name == "paused" {
+            metadata["annotations"] = json!({kernel::PAUSED: "true"});
+            status["conditions"] = json!([{"type": crate::paused::CONDITION, "status": "True"}]);
+        }
+        json!({"metadata": metadata, "data": {"text": self.text}, "status": status})
     }
 }
 
@@ -298,6 +304,17 @@ fn passes(all: &[(&str, bool)]) -> Vec<(String, bool)> {
     all.iter()
         .map(|(name, is_urgent)| ((*name).to_owned(), *is_urgent))
         .collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_pauses_by_itself_has_passes() {
+    let replica = Replica::start_with(ControllerSpec::pauses_by_itself);
+    replica.after(|r| r.lead(true)).await;
+    let passed = replica.after(|r| r.edit("paused", "now")).await;
+    assert_eq!(passed, passes(&[("paused", true)]));
+    let written = replica.log.lock().len();
+    assert_eq!(written, 1, "its condition Paused is its own");
+    replica.tasks.kill().await;
 }
 
 #[tokio::test(start_paused = true)]

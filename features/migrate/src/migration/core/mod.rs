@@ -31,7 +31,7 @@ use super::status;
 use crate::preflight::Survey;
 use crate::record::hashes::sha256;
 
-pub use decide::{Decided, decide};
+pub use decide::{Decided, Move, Situation, decide};
 
 /// Hexadecimal digits of the token of an intent.
 const TOKEN_LENGTH: usize = 16;

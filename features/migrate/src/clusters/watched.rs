@@ -1,0 +1,55 @@
+//! The kinds of objects that a run reads and watches in both clusters.
+
+use engine::{Kind, Projection, WatchKey};
+use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
+use k8s_openapi::api::core::v1::{Node, PersistentVolume, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use k8s_openapi::api::storage::v1::VolumeAttachment;
+
+/// A kind of objects that is watched.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watched {
+    StatefulSets,
+    Pods,
+    Claims,
+    Budgets,
+    Revisions,
+    Volumes,
+    Attachments,
+    Nodes,
+}
+
+impl Watched {
+    pub(super) fn kind(self) -> Kind {
+        match self {
+            Self::StatefulSets => Kind::of::<StatefulSet>(),
+            Self::Pods => Kind::of::<Pod>(),
+            Self::Claims => Kind::of::<PersistentVolumeClaim>(),
+            Self::Budgets => Kind::of::<PodDisruptionBudget>(),
+            Self::Revisions => Kind::of::<ControllerRevision>(),
+            Self::Volumes => Kind::of::<PersistentVolume>(),
+            Self::Attachments => Kind::of::<VolumeAttachment>(),
+            Self::Nodes => Kind::of::<Node>(),
+        }
+    }
+
+    /// Its objects of one namespace, or of the whole cluster. A revision is a copy of a template, of which
+    /// waits need nothing.
+    pub(super) fn watch_key(self, namespace: Option<&str>) -> WatchKey {
+        let projection = match self {
+            Self::Revisions => Projection::Metadata,
+            Self::StatefulSets
+            | Self::Pods
+            | Self::Claims
+            | Self::Budgets
+            | Self::Volumes
+            | Self::Attachments
+            | Self::Nodes => Projection::Fields(vec!["spec".to_owned(), "status".to_owned()]),
+        };
+        WatchKey {
+            namespace: namespace.map(str::to_owned),
+            ..WatchKey::all(self.kind())
+        }
+        .with_projection(projection)
+    }
+}

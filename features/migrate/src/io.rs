@@ -1,0 +1,238 @@
+//! The reads and changes of a migration. Nothing is decided here.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::migrate::{StatefulSetMigration, StepName};
+use engine::{Applier, CallContext, Deck, Ended, Kind, KindIo, Object};
+use k8s_openapi::api::core::v1::Secret;
+use kernel::{CallError, Class, ObjectKey};
+use parking_lot::Mutex;
+use serde_json::Value;
+
+use crate::clusters::{Clusters, FIELD_MANAGER, create_in};
+use crate::controller::MigrationController;
+use crate::ec2::ProcessEc2;
+use crate::migration::core::{
+    Announced, Answer, Decided, Facts, LiveMigration, MigrationCore, Read, Situation, World, Write,
+    decide,
+};
+use crate::migration::decision::{Change, ObjectKind, Wait};
+use crate::migration::observation::Side;
+use crate::preflight::Survey;
+use crate::settings::Settings;
+use crate::volume_reads::{VolumeReads, poll};
+
+/// The reads and changes of migrations.
+pub(crate) struct Migrations {
+    core: MigrationCore,
+    deck: Deck,
+    own: Applier,
+    clusters: Clusters,
+    ec2: Arc<ProcessEc2>,
+    volumes: Arc<VolumeReads>,
+    /// The Secret beside each migration, as it was last read.
+    captures: Mutex<HashMap<ObjectKey, Option<Value>>>,
+}
+
+impl Migrations {
+    /// Connects to nothing yet. Starts the poller of EC2. `controller` is set once the controller runs.
+    pub(crate) fn new(
+        deck: &Deck,
+        settings: &Settings,
+        controller: Arc<MigrationController>,
+    ) -> Self {
+        let ec2 = Arc::new(ProcessEc2::new(deck, settings.region.clone()));
+        let volumes = VolumeReads::new(deck.clock.clone(), controller.clone());
+        let volumes = Arc::new(volumes);
+        let (polled, called) = (volumes.clone(), ec2.clone());
+        deck.task("volumes", move || {
+            let (volumes, ec2) = (polled.clone(), called.clone());
+            async move {
+                let ec2 = ec2.get().await;
+                poll(&volumes, |ids| async move { ec2.volumes(&ids).await }).await;
+            }
+        });
+        Self {
+            core: MigrationCore {
+                management_cluster: deck.cluster.clone(),
+            },
+            own: deck.applier(FIELD_MANAGER),
+            clusters: Clusters::new(deck, controller),
+            deck: deck.clone(),
+            ec2,
+            volumes,
+            captures: Mutex::default(),
+        }
+    }
+
+    async fn live_migration(&self, key: &ObjectKey) -> Result<Option<LiveMigration>, CallError> {
+        let kind = Kind::of::<StatefulSetMigration>();
+        let found = self.own.read(&kind, key).await;
+        let found = found.map_err(|error| CallError::from(&error))?;
+        Ok(found.as_ref().map(live_migration))
+    }
+
+    async fn capture(&self, key: &ObjectKey, name: &str) -> Result<Option<Value>, CallError> {
+        let secret = ObjectKey::of(key.namespace.as_deref(), name);
+        let found = self.own.read(&Kind::of::<Secret>(), &secret).await;
+        let found = found.map_err(|error| CallError::from(&error))?;
+        self.captures.lock().insert(key.clone(), found.clone());
+        Ok(found)
+    }
+
+    async fn change(&self, key: &ObjectKey, change: &Change) -> Result<(), CallError> {
+        let user = |side: Side| (key.clone(), side);
+        match change {
+            Change::Create { side, kind, body } => {
+                self.clusters.create(&user(*side), *kind, body).await
+            }
+            Change::StoreCapture { body } => {
+                create_in(&self.deck.client, ObjectKind::Secret, body).await
+            }
+            Change::Patch {
+                side,
+                target,
+                patch,
+            } => self.clusters.patch(&user(*side), target, patch).await,
+            Change::Delete {
+                side,
+                target,
+                orphans_dependents,
+            } => {
+                let user = user(*side);
+                self.clusters
+                    .delete(&user, target, *orphans_dependents)
+                    .await
+            }
+            Change::CreateTags { disk, tags } => {
+                let created = self.ec2.get().await.create_tags(disk, tags).await;
+                created.map_err(|error| CallError::from(&error))
+            }
+            Change::DeleteTags { disk, keys } => {
+                let deleted = self.ec2.get().await.delete_tags(disk, keys).await;
+                deleted.map_err(|error| CallError::from(&error))
+            }
+        }
+    }
+}
+
+impl KindIo for Migrations {
+    type Core = MigrationCore;
+
+    fn core(&self) -> &MigrationCore {
+        &self.core
+    }
+
+    fn gather(&self, object: &Object<MigrationCore>) -> Facts {
+        let key = &object.key;
+        self.clusters.set_disks(key, &object.status);
+        let documents = Side::BOTH.into_iter().filter_map(|side| {
+            let documents = self.clusters.cached_documents(&(key.clone(), side))?;
+            Some((side, documents))
+        });
+        Facts {
+            documents: documents.collect(),
+            capture: self.captures.lock().get(key).cloned().flatten(),
+            disks: self.volumes.latest(key),
+        }
+    }
+
+    async fn read(&self, read: &Read, context: &CallContext<'_>) -> Result<Answer, CallError> {
+        let key = context.key;
+        match read {
+            Read::Migration => self.live_migration(key).await.map(Answer::Migration),
+            Read::Connection {
+                side,
+                access,
+                pinned,
+            } => {
+                let user = (key.clone(), *side);
+                let connected = self.clusters.connect(&user, access, pinned.as_deref());
+                connected.await.map(Answer::Connection)
+            }
+            Read::Documents { side, scope } => {
+                let user = (key.clone(), *side);
+                let documents = self.clusters.read_documents(&user, scope).await?;
+                Ok(Answer::Documents(Box::new(documents)))
+            }
+            Read::Capture(name) => self.capture(key, name).await.map(Answer::Capture),
+            Read::Disks { ids, not_before } => {
+                let read = self.volumes.read(key, ids, *not_before);
+                read.await.map(Answer::Disks)
+            }
+            Read::Survey => survey_of(key).map(Box::new).map(Answer::Survey),
+        }
+    }
+
+    async fn apply(&self, write: &Write, context: &CallContext<'_>) -> Result<(), CallError> {
+        self.change(context.key, &write.step().change).await
+    }
+
+    fn count(&self, world: &World, _: &Ended<Announced>, _: Duration) {
+        let key = &world.object.key;
+        let decided = decide(&self.core, world);
+        let (disks, due) = awaited(&decided, world.elapsed);
+        self.volumes.wait(key, disks, due);
+    }
+
+    fn gone(&self, key: &ObjectKey) {
+        self.volumes.forget(key);
+        self.clusters.forget(key);
+        self.captures.lock().remove(key);
+    }
+}
+
+fn survey_of(_: &ObjectKey) -> Result<Survey, CallError> {
+    Err(CallError::new(Class::Transient, "checks are not available"))
+}
+
+/// The parts of a migration that a change depends on.
+fn live_migration(object: &Value) -> LiveMigration {
+    let metadata = &object["metadata"];
+    let token = object["status"]["intent"]["token"].as_str();
+    LiveMigration {
+        uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
+        generation: metadata["generation"].as_i64().unwrap_or_default(),
+        is_deleting: metadata["deletionTimestamp"].is_string(),
+        is_paused: metadata["annotations"][kernel::PAUSED] == "true",
+        token: token.map(str::to_owned),
+    }
+}
+
+/// The disks whose changes end the wait of a run, and the time at which a read of them is due.
+///
+/// | step                     | disks               | due                         |
+/// |--------------------------|---------------------|-----------------------------|
+/// | detach, attach           | of the ordinal      | none: a change matters      |
+/// | confirm                  | of the ordinal      | at the end of the wait      |
+/// | any other                | none                | none                        |
+fn awaited(decided: &Decided, elapsed: Duration) -> (BTreeSet<String>, Option<Duration>) {
+    let Situation::Waiting { wait, .. } = &decided.situation else {
+        return (BTreeSet::new(), None);
+    };
+    let is_second_read = matches!(wait.step, StepName::Confirm | StepName::RConfirm);
+    let is_watched = matches!(
+        wait.step,
+        StepName::Detach | StepName::RDetach | StepName::Attach | StepName::RAttach
+    );
+    if !is_second_read && !is_watched {
+        return (BTreeSet::new(), None);
+    }
+    let due = wait.after.filter(|_| is_second_read);
+    let due = due.map(|after| elapsed + after);
+    (disks_of(decided, wait), due)
+}
+
+fn disks_of(decided: &Decided, wait: &Wait) -> BTreeSet<String> {
+    let ordinals = decided.record.ordinals.iter();
+    let waiting = ordinals.filter(|ordinal| Some(ordinal.ordinal) == wait.ordinal);
+    waiting
+        .flat_map(|ordinal| &ordinal.claims)
+        .map(|claim| claim.volume_id.clone())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests;

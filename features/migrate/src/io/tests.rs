@@ -1,0 +1,85 @@
+use api::migrate::{ClaimRecord, OrdinalRecord, StallReason, StatefulSetMigrationStatus};
+use rstest::rstest;
+use serde_json::json;
+
+use super::*;
+use crate::migration::core::Move;
+use crate::migration::pass::Memory;
+
+/// A decision to wait at this step of ordinal 1, for half a second.
+fn waiting(step: StepName) -> Decided {
+    let ordinal = |ordinal: i32| OrdinalRecord {
+        ordinal,
+        claims: vec![ClaimRecord {
+            volume_id: format!("vol-{ordinal}"),
+            ..ClaimRecord::default()
+        }],
+        ..OrdinalRecord::default()
+    };
+    let wait = Wait {
+        step,
+        ordinal: Some(1),
+        reason: StallReason::Detaching,
+        detail: String::new(),
+        after: Some(Duration::from_millis(500)),
+    };
+    Decided {
+        next: Move::Wait(Duration::ZERO),
+        situation: Situation::Waiting {
+            wait,
+            is_stalled: false,
+        },
+        record: StatefulSetMigrationStatus {
+            ordinals: vec![ordinal(0), ordinal(1)],
+            ..StatefulSetMigrationStatus::default()
+        },
+        memory: Memory::default(),
+        phases: Vec::new(),
+        reason: String::new(),
+        message: String::new(),
+    }
+}
+
+#[rstest]
+#[case::detach(StepName::Detach, &["vol-1"], None)]
+#[case::detach_back(StepName::RDetach, &["vol-1"], None)]
+#[case::attach(StepName::Attach, &["vol-1"], None)]
+#[case::confirm(StepName::Confirm, &["vol-1"], Some(3500))]
+#[case::confirm_back(StepName::RConfirm, &["vol-1"], Some(3500))]
+#[case::ready(StepName::Ready, &[], None)]
+#[case::gate(StepName::Gate, &[], None)]
+fn a_wait_awaits(#[case] step: StepName, #[case] ids: &[&str], #[case] due: Option<u64>) {
+    let (disks, at) = awaited(&waiting(step), Duration::from_secs(3));
+    assert_eq!(disks.iter().map(String::as_str).collect::<Vec<_>>(), ids);
+    assert_eq!(at, due.map(Duration::from_millis));
+}
+
+#[test]
+fn a_run_that_goes_on_awaits_no_disk() {
+    let mut decided = waiting(StepName::Detach);
+    decided.situation = Situation::Progressing;
+    let nothing = (BTreeSet::new(), None);
+    assert_eq!(awaited(&decided, Duration::ZERO), nothing);
+}
+
+#[test]
+fn the_live_migration_has_what_a_change_depends_on() {
+    let object = json!({
+        "metadata": {"uid": "u", "generation": 3, "deletionTimestamp": "2030-01-01T00:00:00Z",
+            "annotations": {"pontoon.io/paused": "true"}},
+        "status": {"intent": {"token": "t"}},
+    });
+    let expected = LiveMigration {
+        uid: "u".to_owned(),
+        generation: 3,
+        is_deleting: true,
+        is_paused: true,
+        token: Some("t".to_owned()),
+    };
+    assert_eq!(live_migration(&object), expected);
+    let plain = live_migration(&json!({"metadata": {"uid": "u", "generation": 1}}));
+    assert_eq!(
+        (plain.is_deleting, plain.is_paused, plain.token),
+        (false, false, None)
+    );
+}
