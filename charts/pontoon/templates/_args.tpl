@@ -33,6 +33,14 @@
 - {{ printf "--tenants-legacy-lease=%s" . | quote }}
 {{- end }}
 {{- end }}
+{{- if has "migrate" (include "pontoon.features" . | fromJsonArray) }}
+{{- with .Values.migrate.legacyLease }}
+- {{ printf "--migrate-legacy-lease=%s" . | quote }}
+{{- end }}
+{{- with .Values.migrate.concurrency }}
+- {{ printf "--migrate-concurrency=%d" (int .) }}
+{{- end }}
+{{- end }}
 - {{ printf "--log-format=%s" .Values.log.format }}
 - {{ printf "--log-level=%s" .Values.log.level | quote }}
 {{- if .Values.metrics.enabled }}

@@ -13,6 +13,7 @@ mod controller;
 mod ec2;
 mod feature;
 mod io;
+mod metrics;
 pub mod migration;
 pub mod preflight;
 mod quantity;

@@ -149,3 +149,6 @@ pub fn needed_calls(spec: &StatefulSetMigrationSpec) -> Vec<Ec2Call> {
     }
     calls
 }
+
+#[cfg(test)]
+mod tests;
