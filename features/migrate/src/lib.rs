@@ -19,6 +19,7 @@ pub mod preflight;
 mod quantity;
 pub mod record;
 mod settings;
+mod survey;
 pub mod translate;
 mod volume_reads;
 

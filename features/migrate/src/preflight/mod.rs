@@ -27,7 +27,7 @@ pub mod dependencies;
 mod destination;
 pub mod finding;
 mod information;
-mod moved_claims;
+pub(crate) mod moved_claims;
 mod owners;
 mod quotas;
 pub mod reading;
@@ -37,9 +37,9 @@ mod source;
 pub mod survey;
 #[cfg(test)]
 mod tests;
-mod translated;
+pub(crate) mod translated;
 pub mod verdict;
-mod volumes;
+pub(crate) mod volumes;
 
 use api::migrate::CheckId;
 

@@ -14,22 +14,22 @@ use crate::translate::window::Window;
 
 /// A claim named after the StatefulSet, with what it is bound to.
 #[derive(Debug, Clone)]
-pub(super) struct SetClaim<'a> {
+pub(crate) struct SetClaim<'a> {
     /// Its ordinal.
-    pub(super) ordinal: i32,
+    pub(crate) ordinal: i32,
     /// Whether its ordinal is outside the window, so that no pod uses it.
-    pub(super) is_dormant: bool,
+    pub(crate) is_dormant: bool,
     /// Its name.
-    pub(super) name: String,
+    pub(crate) name: String,
     /// The claim, if it exists.
-    pub(super) claim: Option<&'a PersistentVolumeClaim>,
+    pub(crate) claim: Option<&'a PersistentVolumeClaim>,
     /// The PersistentVolume that the claim names, if that exists.
-    pub(super) volume: Option<&'a PersistentVolume>,
+    pub(crate) volume: Option<&'a PersistentVolume>,
 }
 
 impl SetClaim<'_> {
     /// The id of its EBS volume; none if it has no volume, or none of EBS.
-    pub(super) fn volume_id(&self) -> Option<String> {
+    pub(crate) fn volume_id(&self) -> Option<String> {
         Some(ebs(self.volume?).ok()?.id.to_string())
     }
 
@@ -52,7 +52,7 @@ pub(super) fn ebs(volume: &PersistentVolume) -> Result<EbsSource, NotEbs> {
 }
 
 /// The window of a StatefulSet.
-pub(super) fn window(set: &StatefulSet) -> Window {
+pub(crate) fn window(set: &StatefulSet) -> Window {
     let spec = set.spec.as_ref();
     let ordinals = spec.and_then(|spec| spec.ordinals.as_ref());
     Window {
@@ -73,7 +73,7 @@ pub(super) fn templates(set: &StatefulSet) -> Vec<String> {
 
 /// The claims that the run would move: those of the window, whether they exist or not, and with policy
 /// `Move` the dormant ones.
-pub(super) fn moved_claims(survey: &Survey) -> Result<Vec<SetClaim<'_>>, Unread> {
+pub(crate) fn moved_claims(survey: &Survey) -> Result<Vec<SetClaim<'_>>, Unread> {
     let mut claims = set_claims(survey)?;
     if survey.spec.dormant_claims != DormantClaims::Move {
         claims.retain(|claim| !claim.is_dormant);
@@ -82,7 +82,7 @@ pub(super) fn moved_claims(survey: &Survey) -> Result<Vec<SetClaim<'_>>, Unread>
 }
 
 /// The claims of the window, whether they exist or not, and all dormant ones.
-pub(super) fn set_claims(survey: &Survey) -> Result<Vec<SetClaim<'_>>, Unread> {
+pub(crate) fn set_claims(survey: &Survey) -> Result<Vec<SetClaim<'_>>, Unread> {
     let set = survey.set()?;
     let subject = |kind| survey.all_of(Side::Source, kind);
     let claims = survey

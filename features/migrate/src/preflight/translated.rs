@@ -61,40 +61,47 @@ fn with_destination<T>(survey: &Survey, made: impl FnOnce(&Destination<'_>) -> T
     })
 }
 
+/// What the run would make of the StatefulSet of the source; none if it has no name.
+pub(crate) fn arriving_set(
+    survey: &Survey,
+    source: &StatefulSet,
+    replicas: i32,
+) -> Option<Document<StatefulSet>> {
+    let source = document(source)?;
+    Some(with_destination(survey, |to| {
+        dest_stateful_set(&source, to, replicas)
+    }))
+}
+
 /// The fields of a StatefulSet of ours that are not as translated, but for its replicas.
 pub(super) fn different_set_fields(
     survey: &Survey,
     source: &StatefulSet,
     live: &StatefulSet,
 ) -> Vec<String> {
-    let (Some(source), Some(document)) = (document(source), document(live)) else {
-        return vec!["/metadata/name".to_owned()];
-    };
     let replicas = live
         .spec
         .as_ref()
         .and_then(|spec| spec.replicas)
         .unwrap_or(0);
-    let sent = with_destination(survey, |to| dest_stateful_set(&source, to, replicas));
+    let sent = arriving_set(survey, source, replicas);
+    let (Some(sent), Some(document)) = (sent, document(live)) else {
+        return vec!["/metadata/name".to_owned()];
+    };
     let mut fields = differing_fields(&sent, &document);
     fields.retain(|field| !field.starts_with(RETENTION));
     fields
 }
 
-/// The fields of a volume or claim of ours that are not as translated. None where the source cannot be
-/// translated: that is the finding of another check.
-pub(super) fn different_pair_fields(
-    survey: &Survey,
-    claim: &SetClaim<'_>,
-    live_volume: Option<&PersistentVolume>,
-    live_claim: Option<&PersistentVolumeClaim>,
-) -> Result<Vec<String>, Unread> {
+/// What the run would make of a claim and its volume. None where the source cannot be translated: that is the
+/// finding of another check.
+pub(crate) fn arriving_pair(survey: &Survey, claim: &SetClaim<'_>) -> Result<Option<Pair>, Unread> {
     let volumes = survey
         .destination
         .volumes
         .get("PersistentVolumes of the destination")?;
     let disks = survey.ec2.volumes.get("EBS volumes of the StatefulSet")?;
-    let sent = || {
+    let pair = || {
         let source = Pair {
             volume: document(claim.volume?)?,
             claim: document(claim.claim?)?,
@@ -107,7 +114,18 @@ pub(super) fn different_pair_fields(
         };
         with_destination(survey, |to| dest_pair(&source, to, &target)).ok()
     };
-    let Some(sent) = sent() else {
+    Ok(pair())
+}
+
+/// The fields of a volume or claim of ours that are not as translated. None where the source cannot be
+/// translated.
+pub(super) fn different_pair_fields(
+    survey: &Survey,
+    claim: &SetClaim<'_>,
+    live_volume: Option<&PersistentVolume>,
+    live_claim: Option<&PersistentVolumeClaim>,
+) -> Result<Vec<String>, Unread> {
+    let Some(sent) = arriving_pair(survey, claim)? else {
         return Ok(Vec::new());
     };
     let mut fields = Vec::new();

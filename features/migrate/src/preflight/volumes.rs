@@ -134,7 +134,7 @@ fn attached_defect(
 }
 
 /// The EC2 instances of nodes, by their providerID.
-pub(super) fn instances(nodes: &[Node]) -> BTreeSet<&str> {
+pub(crate) fn instances(nodes: &[Node]) -> BTreeSet<&str> {
     nodes.iter().filter_map(instance).collect()
 }
 
