@@ -237,6 +237,13 @@ impl ControlPlane {
         self.try_admin().expect("the certificates are our own")
     }
 
+    /// How a client with all permissions and this name connects.
+    pub(crate) async fn client_config(&self, user: &str) -> Result<kube::Config> {
+        let identity = self.authority.client(user, Some("system:masters"))?;
+        let proof = Proof::Certificate(&identity);
+        client_config(&kubeconfig(&self.url(), &self.ca_pem, &proof)).await
+    }
+
     fn try_admin(&self) -> Result<Client> {
         Ok(Client::try_from(self.admin.clone())?)
     }

@@ -6,6 +6,7 @@
 //!                   ──▶ FaultProxy, FaultControl               │
 //!       ──▶ Vault ─────────────────────────────────────────────┘
 //!       ──▶ Aws (the emulator)
+//! disks: simulated nodes, attacher and provisioner of a cluster with EBS disks
 //! Postgres, beside a world that reads from it
 //! Story: what a team does in a namespace, and what it observes
 //! stories: shared functions for the stories of all features, and the pool of their worlds
@@ -24,6 +25,7 @@ pub mod child;
 mod cluster;
 mod control_plane;
 mod custom_resources;
+pub mod disks;
 mod eventually;
 pub mod fault_proxy;
 mod install;

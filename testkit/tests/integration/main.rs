@@ -1,0 +1,3 @@
+//! testkit: all tests of the tier integration, as one executable.
+
+mod disks;
