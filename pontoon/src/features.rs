@@ -4,9 +4,10 @@ use engine::{Feature, Usage};
 
 /// All features, in the order of the manual.
 pub(crate) fn all() -> Vec<Box<dyn Feature>> {
-    let features: [Box<dyn Feature>; 2] = [
+    let features: [Box<dyn Feature>; 3] = [
         Box::new(vault::VaultFeature),
         Box::new(tenants::TenantsFeature),
+        Box::new(migrate::MigrateFeature),
     ];
     features.into_iter().chain(for_tests()).collect()
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use aws::ec2::Ec2;
-use aws::{Aws, Caller, Priority, Unobserved};
+use aws::{Aws, Caller, Observer, Priority};
 use engine::{Deck, Shared};
 use kernel::{Guard, SharedClock};
 use tokio::sync::OnceCell;
@@ -16,18 +16,20 @@ pub(crate) struct ProcessEc2 {
     clock: SharedClock,
     guards: Vec<Guard>,
     namespace: String,
+    observer: Arc<dyn Observer>,
     loaded: OnceCell<Ec2>,
 }
 
 impl ProcessEc2 {
-    /// Loads nothing. Writes need the guards of `deck`.
-    pub(crate) fn new(deck: &Deck, region: Option<String>) -> Self {
+    /// Loads nothing. Writes need the guards of `deck`. `observer` counts the calls.
+    pub(crate) fn new(deck: &Deck, region: Option<String>, observer: Arc<dyn Observer>) -> Self {
         Self {
             shared: deck.shared(),
             region,
             clock: deck.clock.clone(),
             guards: deck.guards.clone(),
             namespace: deck.namespace.clone(),
+            observer,
             loaded: OnceCell::new(),
         }
     }
@@ -41,7 +43,7 @@ impl ProcessEc2 {
         let (region, clock) = (self.region.clone(), self.clock.clone());
         let aws = self.shared.get_or_init(|| Aws::for_process(region, clock));
         let aws = aws.await;
-        let view = aws.for_feature(self.guards.clone(), Arc::new(Unobserved));
+        let view = aws.for_feature(self.guards.clone(), self.observer.clone());
         let caller = Caller::new(Priority::Edit, self.namespace.as_str());
         view.own().ec2(&caller, aws.region())
     }

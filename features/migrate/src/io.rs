@@ -4,16 +4,17 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::migrate::{StatefulSetMigration, StepName};
+use api::migrate::{StatefulSetMigration, StatefulSetMigrationSpec, StepName};
 use engine::{Applier, CallContext, Deck, Ended, Kind, KindIo, Object};
 use k8s_openapi::api::core::v1::Secret;
-use kernel::{CallError, Class, ObjectKey};
+use kernel::{CallError, ObjectKey};
 use parking_lot::Mutex;
 use serde_json::Value;
 
 use crate::clusters::{Clusters, FIELD_MANAGER, create_in};
 use crate::controller::MigrationController;
 use crate::ec2::ProcessEc2;
+use crate::metrics::Metrics;
 use crate::migration::core::{
     Announced, Answer, Decided, Facts, LiveMigration, MigrationCore, Read, Situation, World, Write,
     decide,
@@ -22,6 +23,7 @@ use crate::migration::decision::{Change, ObjectKind, Wait};
 use crate::migration::observation::Side;
 use crate::preflight::Survey;
 use crate::settings::Settings;
+use crate::survey::{Request, survey};
 use crate::volume_reads::{VolumeReads, poll};
 
 /// The reads and changes of migrations.
@@ -32,6 +34,7 @@ pub(crate) struct Migrations {
     clusters: Clusters,
     ec2: Arc<ProcessEc2>,
     volumes: Arc<VolumeReads>,
+    metrics: Metrics,
     /// The Secret beside each migration, as it was last read.
     captures: Mutex<HashMap<ObjectKey, Option<Value>>>,
 }
@@ -43,7 +46,9 @@ impl Migrations {
         settings: &Settings,
         controller: Arc<MigrationController>,
     ) -> Self {
-        let ec2 = Arc::new(ProcessEc2::new(deck, settings.region.clone()));
+        let metrics = Metrics::new(&deck.metrics);
+        let ec2 = ProcessEc2::new(deck, settings.region.clone(), metrics.observer());
+        let ec2 = Arc::new(ec2);
         let volumes = VolumeReads::new(deck.clock.clone(), controller.clone());
         let volumes = Arc::new(volumes);
         let (polled, called) = (volumes.clone(), ec2.clone());
@@ -63,6 +68,7 @@ impl Migrations {
             deck: deck.clone(),
             ec2,
             volumes,
+            metrics,
             captures: Mutex::default(),
         }
     }
@@ -118,6 +124,36 @@ impl Migrations {
     }
 }
 
+impl Migrations {
+    /// Everything that the checks judge.
+    async fn survey(
+        &self,
+        key: &ObjectKey,
+        run: &str,
+        spec: &StatefulSetMigrationSpec,
+        pinned: &[Option<String>; 2],
+    ) -> Box<Survey> {
+        let [source, destination] = [
+            (Side::Source, &spec.source_cluster),
+            (Side::Destination, &spec.dest_cluster),
+        ]
+        .map(|(side, access)| self.clusters.surveyed((key.clone(), side), access));
+        let (source, destination) = futures::join!(source, destination);
+        let ec2 = self.ec2.get().await;
+        survey(Request {
+            spec,
+            namespace: key.namespace.as_deref().unwrap_or_default(),
+            run,
+            pinned: pinned.clone(),
+            source,
+            destination,
+            ec2,
+            region: ec2.region(),
+        })
+        .await
+    }
+}
+
 impl KindIo for Migrations {
     type Core = MigrationCore;
 
@@ -162,7 +198,10 @@ impl KindIo for Migrations {
                 let read = self.volumes.read(key, ids, *not_before);
                 read.await.map(Answer::Disks)
             }
-            Read::Survey => survey_of(key).map(Box::new).map(Answer::Survey),
+            Read::Survey { run, spec, pinned } => {
+                let survey = self.survey(key, run, spec, pinned).await;
+                Ok(Answer::Survey(survey))
+            }
         }
     }
 
@@ -170,7 +209,8 @@ impl KindIo for Migrations {
         self.change(context.key, &write.step().change).await
     }
 
-    fn count(&self, world: &World, _: &Ended<Announced>, _: Duration) {
+    fn count(&self, world: &World, ended: &Ended<Announced>, _: Duration) {
+        self.metrics.passed(&self.core, world, ended);
         let key = &world.object.key;
         let decided = decide(&self.core, world);
         let (disks, due) = awaited(&decided, world.elapsed);
@@ -180,12 +220,9 @@ impl KindIo for Migrations {
     fn gone(&self, key: &ObjectKey) {
         self.volumes.forget(key);
         self.clusters.forget(key);
+        self.metrics.forget(key);
         self.captures.lock().remove(key);
     }
-}
-
-fn survey_of(_: &ObjectKey) -> Result<Survey, CallError> {
-    Err(CallError::new(Class::Transient, "checks are not available"))
 }
 
 /// The parts of a migration that a change depends on.

@@ -65,7 +65,7 @@ struct OfEc2Call {
 
 /// Every series of the feature.
 #[derive(Debug)]
-pub struct Metrics {
+pub(crate) struct Metrics {
     migrations: Family<OfPhase, Gauge>,
     ordinals: Family<OfState, Gauge>,
     step_seconds: Family<OfStep, Histogram>,
@@ -83,7 +83,7 @@ pub struct Metrics {
 impl Metrics {
     /// Registers every series. Those that alerts count begin at zero: Prometheus sees no increase in the first
     /// value of a series.
-    pub fn new(engine: &engine::Metrics) -> Self {
+    pub(crate) fn new(engine: &engine::Metrics) -> Self {
         let metrics = Self {
             migrations: Family::default(),
             ordinals: Family::default(),
@@ -106,10 +106,10 @@ impl Metrics {
             metrics.of_location(*location).set(0);
         }
         for reason in StallReason::ALL {
-            metrics.stalls.get_or_create(&of_reason(reason.as_str()));
+            drop(metrics.stalls.get_or_create(&of_reason(reason.as_str())));
         }
         for reason in HoldReason::ALL {
-            metrics.holds.get_or_create(&of_reason(reason.as_str()));
+            drop(metrics.holds.get_or_create(&of_reason(reason.as_str())));
         }
         metrics
     }
@@ -152,7 +152,7 @@ impl Metrics {
     }
 
     /// Counts a pass that has ended.
-    pub fn passed(&self, core: &MigrationCore, world: &World, ended: &Ended<Announced>) {
+    pub(crate) fn passed(&self, core: &MigrationCore, world: &World, ended: &Ended<Announced>) {
         let object = &world.object;
         let (status, report) = core.status(world, ended);
         let before = Counted::before(&object.status, &object.conditions);
@@ -176,14 +176,14 @@ impl Metrics {
     }
 
     /// An object is gone.
-    pub fn forget(&self, key: &ObjectKey) {
+    pub(crate) fn forget(&self, key: &ObjectKey) {
         if let Some(remembered) = self.objects.lock().remove(key) {
             self.moved(&remembered, &Remembered::default());
         }
     }
 
     /// Counts the calls to EC2.
-    pub fn observer(&self) -> Arc<dyn Observer> {
+    pub(crate) fn observer(&self) -> Arc<dyn Observer> {
         Arc::new(Ec2Calls(self.ec2_calls.clone()))
     }
 

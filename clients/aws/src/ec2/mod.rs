@@ -59,6 +59,11 @@ impl Ec2 {
         }
     }
 
+    /// The region.
+    pub fn region(&self) -> &str {
+        &self.region
+    }
+
     fn call<'a>(&'a self, operation: Operation, resource: &'a str) -> Call<'a> {
         call(operation, resource).within(&self.region)
     }

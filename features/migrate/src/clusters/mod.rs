@@ -37,6 +37,9 @@ use tokio::sync::mpsc;
 use crate::controller::MigrationController;
 use crate::migration::core::Connection;
 use crate::migration::observation::Side;
+use crate::preflight::reading::{Outage, Reading};
+use crate::preflight::survey::KubeconfigState;
+use crate::survey::SurveyedCluster;
 use documents::Unwatched;
 use interests::RunDisks;
 use open_cluster::{Key, NamespaceWatches, OpenCluster, VersionedLogin};
@@ -141,6 +144,28 @@ impl Clusters {
                 self.release(user);
                 Ok(Connection::Refused(refusal))
             }
+        }
+    }
+
+    /// Connects a migration to one of its clusters for the checks, whichever cluster it is.
+    pub(crate) async fn surveyed(&self, user: User, access: &ClusterAccess) -> SurveyedCluster {
+        let unconnected = |kubeconfig, uid| SurveyedCluster {
+            client: None,
+            kubeconfig,
+            uid,
+        };
+        let accepted = Reading::Read(KubeconfigState::Accepted);
+        match self.connect(&user, access, None).await {
+            Ok(Connection::Cluster(uid)) => SurveyedCluster {
+                client: self.cluster(&user).ok().map(|cluster| cluster.client()),
+                kubeconfig: accepted,
+                uid: Reading::Read(uid),
+            },
+            Ok(Connection::Refused(why) | Connection::Moved(why)) => {
+                let refused = Reading::Read(KubeconfigState::Refused(why));
+                unconnected(refused, Reading::NotRead)
+            }
+            Err(error) => unconnected(accepted, unread(&error)),
         }
     }
 
@@ -281,6 +306,19 @@ impl Clusters {
         drop(used);
         drop(before); // closes the connection of a last user
     }
+}
+
+/// | error       | reading                 |
+/// |-------------|-------------------------|
+/// | denied      | unreachable: the login  |
+/// | any other   | unreachable             |
+fn unread<T>(error: &CallError) -> Reading<T> {
+    let message = error.message.clone();
+    Reading::Unreachable(if error.class == Class::Denied {
+        Outage::Login(message)
+    } else {
+        Outage::Cluster(message)
+    })
 }
 
 fn unconnected() -> CallError {

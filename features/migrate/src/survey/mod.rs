@@ -45,33 +45,33 @@ use classify::of_cluster;
 use reader::{Collection, Reader};
 
 /// A cluster, as far as it could be connected.
-pub struct SurveyedCluster {
+pub(crate) struct SurveyedCluster {
     /// A client; none if there is no connection. Its guards must allow dry runs and access reviews.
-    pub client: Option<Client>,
+    pub(crate) client: Option<Client>,
     /// What became of the kubeconfig.
-    pub kubeconfig: Reading<KubeconfigState>,
+    pub(crate) kubeconfig: Reading<KubeconfigState>,
     /// The UID of its namespace kube-system. Nothing else is read of a cluster without it.
-    pub uid: Reading<String>,
+    pub(crate) uid: Reading<String>,
 }
 
 /// What is surveyed.
-pub struct Request<'a> {
+pub(crate) struct Request<'a> {
     /// The spec of the migration.
-    pub spec: &'a StatefulSetMigrationSpec,
+    pub(crate) spec: &'a StatefulSetMigrationSpec,
     /// The namespace of the migration.
-    pub namespace: &'a str,
+    pub(crate) namespace: &'a str,
     /// The id of the run.
-    pub run: &'a str,
+    pub(crate) run: &'a str,
     /// The UIDs that the migration has on record for source and destination.
-    pub pinned: [Option<String>; 2],
+    pub(crate) pinned: [Option<String>; 2],
     /// The source.
-    pub source: SurveyedCluster,
+    pub(crate) source: SurveyedCluster,
     /// The destination.
-    pub destination: SurveyedCluster,
+    pub(crate) destination: SurveyedCluster,
     /// EC2 in `region`.
     pub ec2: &'a Ec2,
     /// The region of the volumes.
-    pub region: &'a str,
+    pub(crate) region: &'a str,
 }
 
 /// What is read of the source alone.
@@ -82,7 +82,7 @@ struct DepartureSurvey {
 }
 
 /// Reads everything that preflight judges.
-pub async fn survey(request: Request<'_>) -> Box<Survey> {
+pub(crate) async fn survey(request: Request<'_>) -> Box<Survey> {
     // A survey has several KiB, and so has the future that fills it.
     Box::pin(filled(request)).await
 }

@@ -53,7 +53,8 @@ pub(crate) fn tell(story: impl AsyncFnOnce(&Shop) -> Result<()>) -> Result<()> {
     POOL.run((), Site::start, async |site| {
         let shop = Shop::open(site).await?;
         story(&shop).await?;
-        shop.close().await
+        assert_eq!(shop.violations()?, Vec::<Value>::new());
+        Ok(())
     })
 }
 
@@ -210,7 +211,8 @@ impl Shop {
 
     /// Edits the spec of the migration.
     pub(crate) async fn edit(&self, fields: &Value) -> Result<()> {
-        let migrations = Api::<StatefulSetMigration>::namespaced(self.ops.client(), self.ops.name());
+        let migrations =
+            Api::<StatefulSetMigration>::namespaced(self.ops.client(), self.ops.name());
         let patch = Patch::Merge(json!({"spec": fields}));
         let parameters = PatchParams::default();
         migrations.patch(NAME, &parameters, &patch).await?;
@@ -303,11 +305,5 @@ impl Shop {
             own.iter().any(|(_, disk)| text.contains(disk.as_str()))
         };
         Ok(violations.into_iter().filter(is_own).collect())
-    }
-
-    /// No disk was used in a way that may never happen.
-    async fn close(&self) -> Result<()> {
-        assert_eq!(self.violations()?, Vec::<Value>::new());
-        Ok(())
     }
 }

@@ -272,7 +272,14 @@ impl<'a> Deciding<'a> {
     fn checked(&mut self) -> Result<Option<Sides<'a>>, Box<Decided>> {
         let Some(survey) = self.world.observed.survey.as_deref() else {
             self.record.phase = Some(Phase::PreFlightChecks);
-            let reads = vec![Read::Survey];
+            let reads = vec![Read::Survey {
+                run: self.run_id(),
+                spec: Box::new(self.spec.clone()),
+                pinned: [
+                    self.record.source_cluster_uid.clone(),
+                    self.record.dest_cluster_uid.clone(),
+                ],
+            }];
             return Err(Box::new(self.copy().goes_on(Move::Read(reads))));
         };
         let outcomes = preflight::check(survey);
@@ -371,7 +378,7 @@ impl<'a> Deciding<'a> {
             Read::Migration => observed.migration.is_none(),
             Read::Capture(_) => observed.capture.is_none(),
             Read::Documents { side, .. } => !observed.documents.contains_key(side),
-            Read::Connection { .. } | Read::Disks { .. } | Read::Survey => true,
+            Read::Connection { .. } | Read::Disks { .. } | Read::Survey { .. } => true,
         });
         missing.collect()
     }

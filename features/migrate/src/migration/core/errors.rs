@@ -67,9 +67,9 @@ fn is_outdated(class: Class) -> bool {
 fn callee(call: &FailedCall) -> Callee {
     match call {
         FailedCall::Read(Read::Migration | Read::Capture(_)) => Callee::OwnCluster,
-        FailedCall::Read(Read::Connection { .. } | Read::Documents { .. } | Read::Survey) => {
-            Callee::OtherCluster
-        }
+        FailedCall::Read(
+            Read::Connection { .. } | Read::Documents { .. } | Read::Survey { .. },
+        ) => Callee::OtherCluster,
         FailedCall::Read(Read::Disks { .. }) => Callee::Ec2,
         FailedCall::Write(Write::Change(step) | Write::Mirror(step)) => match &step.change {
             Change::StoreCapture { .. } => Callee::OwnCluster,
@@ -109,6 +109,17 @@ mod tests {
         })
     }
 
+    fn documents() -> FailedCall {
+        FailedCall::Read(Read::Documents {
+            side: crate::migration::observation::Side::Source,
+            scope: crate::migration::core::Scope {
+                namespace: "shop".to_owned(),
+                set: "web".to_owned(),
+                capture: None,
+            },
+        })
+    }
+
     fn change(change: Change) -> FailedCall {
         FailedCall::Write(Write::Change(crate::migration::decision::Step {
             name: api::migrate::StepName::Capture,
@@ -145,7 +156,7 @@ mod tests {
         Consequence::Fail
     )]
     #[case::own_cluster_too_late(store(), Class::AlreadyExists, false, Consequence::DecideAgain)]
-    #[case::survey(FailedCall::Read(Read::Survey), Class::Transient, false, UNREACHABLE)]
+    #[case::objects(documents(), Class::Transient, false, UNREACHABLE)]
     #[case::ec2_denied(disks(), Class::Denied, false, EC2_DENIED)]
     #[case::ec2_throttled(disks(), Class::Throttled, false, EC2_UNAVAILABLE)]
     fn rule(

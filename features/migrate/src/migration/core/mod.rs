@@ -18,7 +18,9 @@ use std::fmt;
 use std::time::Duration;
 
 use api::migrate::names::FINALIZER;
-use api::migrate::{ClusterAccess, StatefulSetMigrationStatus, StepName, StoredMigration};
+use api::migrate::{
+    ClusterAccess, StatefulSetMigrationSpec, StatefulSetMigrationStatus, StepName, StoredMigration,
+};
 use engine::{Call, Effect, Ended, KindCore, Learned, Next, Report, Stop};
 use kernel::{CallError, ClusterId};
 use serde_json::Value;
@@ -85,7 +87,14 @@ pub enum Read {
         not_before: Duration,
     },
     /// Everything that the checks judge.
-    Survey,
+    Survey {
+        /// The id of the run.
+        run: String,
+        /// The spec of the migration.
+        spec: Box<StatefulSetMigrationSpec>,
+        /// The identities on record, of source and destination.
+        pinned: [Option<String>; 2],
+    },
 }
 
 /// Which objects of a cluster a run reads.
@@ -332,7 +341,7 @@ impl fmt::Display for Read {
             Self::Documents { side, .. } => write!(f, "read the objects of the {side}"),
             Self::Capture(name) => write!(f, "get Secret {name}"),
             Self::Disks { ids, .. } => write!(f, "describe volumes {}", ids.join(", ")),
-            Self::Survey => f.write_str("read what the checks judge"),
+            Self::Survey { .. } => f.write_str("read what the checks judge"),
         }
     }
 }

@@ -33,8 +33,8 @@ fn condition(
     truth: bool,
     reason: &'static str,
     message: impl Into<String>,
-) -> Option<Condition> {
-    Some((kind, truth, Reason::new(reason, message)))
+) -> Condition {
+    (kind, truth, Reason::new(reason, message))
 }
 
 /// Whether the object has the condition, with any status.
@@ -64,25 +64,33 @@ fn ready(shown: &Shown<'_>) -> Option<Condition> {
     let message = &shown.decided.message;
     match shown.state {
         RunState::Unchanged if is_set(shown, kind) => None,
-        RunState::Unchanged | RunState::Progressing => {
-            condition(kind, false, phase.as_str(), progress(shown.status))
-        }
+        RunState::Unchanged | RunState::Progressing => Some(condition(
+            kind,
+            false,
+            phase.as_str(),
+            progress(shown.status),
+        )),
         RunState::Stalled {
             reason, message, ..
-        } => condition(kind, false, reason.as_str(), message),
+        } => Some(condition(kind, false, reason.as_str(), message)),
         RunState::Interfered {
             reason, message, ..
-        } => condition(kind, false, reason.as_str(), message),
-        RunState::Paused(reason) => condition(kind, false, phase.as_str(), &reason.message),
-        RunState::AwaitingAbort => condition(kind, false, phase.as_str(), ABORT_REQUIRED),
+        } => Some(condition(kind, false, reason.as_str(), message)),
+        RunState::Paused(reason) => Some(condition(kind, false, phase.as_str(), &reason.message)),
+        RunState::AwaitingAbort => Some(condition(kind, false, phase.as_str(), ABORT_REQUIRED)),
         RunState::PassFailed(reason) => Some((kind, false, reason.clone())),
         RunState::Resting if phase == Phase::Failed => {
             let cause = cause(shown.status);
-            condition(kind, false, cause, failure(shown.decided, shown.status))
+            Some(condition(
+                kind,
+                false,
+                cause,
+                failure(shown.decided, shown.status),
+            ))
         }
         RunState::Resting => {
             let is_ready = phase.is_over() || phase == Phase::Planned;
-            condition(kind, is_ready, phase.as_str(), message)
+            Some(condition(kind, is_ready, phase.as_str(), message))
         }
     }
 }
@@ -101,14 +109,19 @@ fn preflight(status: &StatefulSetMigrationStatus) -> Option<Condition> {
     let preflight = status.preflight.as_ref()?;
     if status.failure == Some(FailReason::PreflightBlocked) {
         let findings = status.last_error.clone().unwrap_or_default();
-        return condition(kind, false, FailReason::PreflightBlocked.as_str(), findings);
+        return Some(condition(
+            kind,
+            false,
+            FailReason::PreflightBlocked.as_str(),
+            findings,
+        ));
     }
     let message = match preflight.checks.len() {
         0 => "no check has a finding".to_owned(),
         1 => "nothing blocks the run; status.preflight has one finding".to_owned(),
         count => format!("nothing blocks the run; status.preflight has {count} findings"),
     };
-    condition(kind, true, reasons::PASSED, message)
+    Some(condition(kind, true, reasons::PASSED, message))
 }
 
 /// | phase                                  | `SourceFrozen`                        |
@@ -134,9 +147,7 @@ fn source_frozen(shown: &Shown<'_>) -> Option<Condition> {
     }
     let is_frozen = is_beyond(&phase) || shown.decided.phases.iter().any(is_beyond);
     let message = "the source is captured, locked and protected, and the destination is prepared";
-    is_frozen
-        .then(|| condition(kind, true, reasons::FROZEN, message))
-        .flatten()
+    is_frozen.then(|| condition(kind, true, reasons::FROZEN, message))
 }
 
 fn complete(shown: &Shown<'_>) -> Option<Condition> {
@@ -145,7 +156,7 @@ fn complete(shown: &Shown<'_>) -> Option<Condition> {
         return ended(shown, kind, shown.phase().as_str());
     }
     let message = "every ordinal runs at the destination";
-    condition(kind, true, reasons::COMPLETED, message)
+    Some(condition(kind, true, reasons::COMPLETED, message))
 }
 
 fn failed(shown: &Shown<'_>) -> Option<Condition> {
@@ -155,7 +166,7 @@ fn failed(shown: &Shown<'_>) -> Option<Condition> {
     }
     let message = failure(shown.decided, shown.status);
     let message = format!("{}: {message}", cause(shown.status));
-    condition(kind, true, reasons::FAILED, message)
+    Some(condition(kind, true, reasons::FAILED, message))
 }
 
 /// | run state                                      | `Paused`                             |
@@ -168,7 +179,7 @@ fn paused(shown: &Shown<'_>) -> Option<Condition> {
     match shown.state {
         RunState::Interfered {
             reason, message, ..
-        } => condition(kind, true, reason.as_str(), message),
+        } => Some(condition(kind, true, reason.as_str(), message)),
         RunState::Paused(reason) => Some((kind, true, reason.clone())),
         RunState::Unchanged | RunState::PassFailed(_) => None,
         RunState::Stalled { reason, .. } if is_outage(*reason) => None,
@@ -189,7 +200,7 @@ fn stalled(shown: &Shown<'_>) -> Option<Condition> {
     match shown.state {
         RunState::Stalled {
             reason, message, ..
-        } => condition(kind, true, reason.as_str(), message),
+        } => Some(condition(kind, true, reason.as_str(), message)),
         RunState::Unchanged | RunState::PassFailed(_) => None,
         RunState::Progressing
         | RunState::Interfered { .. }
@@ -218,7 +229,12 @@ fn deletion_blocked(shown: &Shown<'_>) -> Option<Condition> {
         course(&request) == Course::AwaitAbort
     });
     if is_blocked {
-        condition(kind, true, reasons::ABORT_REQUIRED, ABORT_REQUIRED)
+        Some(condition(
+            kind,
+            true,
+            reasons::ABORT_REQUIRED,
+            ABORT_REQUIRED,
+        ))
     } else {
         ended(shown, kind, reasons::NOT_BLOCKED)
     }

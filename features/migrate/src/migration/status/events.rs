@@ -8,7 +8,7 @@ use engine::Note;
 use kernel::cap;
 
 use super::conditions::{self, ABORT_REQUIRED};
-use super::{RunState, Shown, failure};
+use super::{Shown, failure};
 
 /// The most bytes of `spec.migrationId` in an event.
 const MIGRATION_ID_BYTES: usize = 64;

@@ -172,19 +172,19 @@ fn a_phase_left_in_the_same_pass_counts() {
 
 #[rstest]
 #[case::not_made(None, None, "-")]
-#[case::passed(checked(0), None, "True Passed: no check has a finding")]
+#[case::passed(Some(checked(0)), None, "True Passed: no check has a finding")]
 #[case::warned(
-    checked(2),
+    Some(checked(2)),
     None,
     "True Passed: nothing blocks the run; status.preflight has 2 findings"
 )]
 #[case::blocked(
-    checked(1),
+    Some(checked(1)),
     Some(FailReason::PreflightBlocked),
     "False PreflightBlocked: Zone: no node"
 )]
 #[case::failed_later(
-    checked(1),
+    Some(checked(1)),
     Some(FailReason::VolumeLost),
     "True Passed: nothing blocks the run; status.preflight has one finding"
 )]

@@ -80,7 +80,7 @@ fn a_failure_has_a_warning() {
 #[test]
 fn checks_have_an_event() {
     let mut record = in_phase(Phase::FreezingSource);
-    record.preflight = checked(2);
+    record.preflight = Some(checked(2));
     let pass = Pass::new(Situation::Progressing, record).before(in_phase(Phase::FreezingSource));
     let text = "the checks were made; status.preflight has 2 findings";
     assert_eq!(pass.notes(), [Note::normal("PreFlightChecks", text)]);
