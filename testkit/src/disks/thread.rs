@@ -63,3 +63,32 @@ impl Drop for SimulatorThread {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn dropping_the_thread_ends_its_work() -> Result<()> {
+        let (alive, ended) = oneshot::channel::<()>();
+        let thread = SimulatorThread::start(async move |ready: Ready| {
+            let _alive = alive;
+            let _ = ready.send(Ok(()));
+            std::future::pending::<()>().await;
+        });
+        drop(thread.await?);
+        assert!(ended.await.is_err(), "the work was dropped");
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn a_start_that_fails_is_an_error() {
+        let thread = SimulatorThread::start(async |ready: Ready| {
+            let _ = ready.send(Err(anyhow!("no cluster")));
+        });
+        let error = thread.await.err().expect("the start fails");
+        assert_eq!(error.to_string(), "no cluster");
+    }
+}

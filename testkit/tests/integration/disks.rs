@@ -103,6 +103,14 @@ async fn scale(client: &Client, plan: &SetPlan, replicas: u32) -> Result<()> {
     Ok(())
 }
 
+/// Sets an annotation of a node; `null` removes it.
+async fn annotate(nodes: &Api<Node>, node: &str, name: &str, value: Value) -> Result<()> {
+    let annotations = json!({ format!("sim.pontoon.test/{name}"): value });
+    let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
+    nodes.patch(node, &PatchParams::default(), &patch).await?;
+    Ok(())
+}
+
 /// A later pod of this name, once it is Ready.
 async fn ready_pod(pods: &Api<Pod>, name: &str, after: Option<&str>) -> Result<Pod> {
     eventually(&format!("pod {name} is Ready"), async || {
@@ -221,12 +229,7 @@ async fn an_unmount_that_hangs_keeps_the_disk_attached() -> Result<()> {
     let nodes = Api::<Node>::all(client.clone());
     let node = node_of(&pods.get("web-1").await?);
     let disk = plan.volume("data", 1);
-    let annotate = async |value: Value| {
-        let annotations = json!({ "sim.pontoon.test/hold-unmount": value });
-        let patch = Patch::Merge(json!({ "metadata": { "annotations": annotations } }));
-        nodes.patch(&node, &PatchParams::default(), &patch).await
-    };
-    annotate(json!(disk)).await?;
+    annotate(&nodes, &node, "hold-unmount", json!(disk)).await?;
     scale(&client, &plan, 1).await?;
     eventually("web-1 is gone", async || {
         Ok(pods.get_opt("web-1").await?.is_none().then_some(()))
@@ -241,8 +244,45 @@ async fn an_unmount_that_hangs_keeps_the_disk_attached() -> Result<()> {
         "{in_use:?}"
     );
 
-    annotate(Value::Null).await?;
+    annotate(&nodes, &node, "hold-unmount", Value::Null).await?;
     world.until_free(&disk).await?;
     world.assert_no_violation();
+    Ok(())
+}
+
+#[tokio::test]
+async fn annotations_decide_what_pods_and_nodes_report() -> Result<()> {
+    let world = DiskWorld::shared().await?;
+    world.plane.ensure_namespace("reports").await?;
+    let client = world.plane.admin();
+    let mut plan = SetPlan::new("reports");
+    "quiet".clone_into(&mut plan.name);
+    world.simulators.seed(&client, &plan).await?;
+    let pods = Api::<Pod>::namespaced(client.clone(), &plan.namespace);
+    let nodes = Api::<Node>::all(client.clone());
+    let node = node_of(&pods.get("quiet-0").await?);
+
+    annotate(&nodes, &node, "never-ready", json!("quiet-0")).await?;
+    eventually("quiet-0 is not Ready", async || {
+        let pod = pods.get("quiet-0").await?;
+        Ok((!is_ready(&pod)).then_some(()))
+    })
+    .await?;
+    annotate(&nodes, &node, "never-ready", Value::Null).await?;
+    ready_pod(&pods, "quiet-0", None).await?;
+
+    annotate(&nodes, &node, "not-ready", json!("true")).await?;
+    annotate(&nodes, &node, "boot-id", json!("second")).await?;
+    eventually("the node is not ready after another boot", async || {
+        let status = nodes.get(&node).await?.status.unwrap_or_default();
+        let mut conditions = status.conditions.iter().flatten();
+        let not_ready = conditions.any(|one| one.type_ == "Ready" && one.status == "False");
+        let boot = status
+            .node_info
+            .is_some_and(|node| node.boot_id == "second");
+        Ok((not_ready && boot).then_some(()))
+    })
+    .await?;
+    annotate(&nodes, &node, "not-ready", Value::Null).await?;
     Ok(())
 }
