@@ -251,6 +251,30 @@ async fn an_unmount_that_hangs_keeps_the_disk_attached() -> Result<()> {
 }
 
 #[tokio::test]
+async fn a_refused_attach_is_repeated() -> Result<()> {
+    let world = DiskWorld::shared().await?;
+    world.plane.ensure_namespace("refused").await?;
+    let (client, plan) = (world.plane.admin(), SetPlan::new("refused"));
+    let disk = plan.volume("data", 0);
+    world.simulators.seed_claims(&client, &plan).await?;
+    let fault = json!({
+        "action": "AttachVolume", "volumeId": disk, "caller": "attacher-src", "effect": "deny",
+        "times": 1,
+    });
+    world.aws.control(Method::POST, "faults", fault)?;
+    world.simulators.seed(&client, &plan).await?;
+
+    let log = world.aws.control(Method::GET, "log", json!({}))?;
+    let entries = log["entries"].as_array().into_iter().flatten();
+    let attaches =
+        entries.filter(|entry| entry["operation"] == "AttachVolume" && entry["resource"] == disk);
+    let answers: Vec<_> = attaches.map(|entry| &entry["status"]).collect();
+    assert_eq!(answers, [403, 200]);
+    world.assert_no_violation();
+    Ok(())
+}
+
+#[tokio::test]
 async fn annotations_decide_what_pods_and_nodes_report() -> Result<()> {
     let world = DiskWorld::shared().await?;
     world.plane.ensure_namespace("reports").await?;
