@@ -1,8 +1,12 @@
 //! Commands and flags. Each flag of `run` is also read from `PONTOON_<FLAG>`.
 
+use std::ffi::OsString;
+use std::path::Path;
+
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, value_parser};
 use engine::Feature;
+use engine::cli::Verbs;
 use engine::cli::flags::{OUTPUT, output};
 
 use crate::{listed, run};
@@ -17,7 +21,6 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
         .iter()
         .map(|feature| format!("{} ({})", feature.name(), feature.about()))
         .collect();
-    let verbs = features.iter().filter_map(|feature| feature.verbs());
     Command::new("pontoon")
         .about("One Kubernetes operator for all that a cluster leans on outside itself")
         .version(env!("CARGO_PKG_VERSION"))
@@ -61,7 +64,39 @@ pub(crate) fn command(features: &[Box<dyn Feature>]) -> Command {
                         .value_parser(value_parser!(clap_complete::Shell)),
                 ),
         )
-        .subcommands(verbs.map(|verbs| verbs.command.mut_subcommands(answering)))
+        .subcommands(verbs(features).map(|verbs| verbs.command.mut_subcommands(answering)))
+}
+
+/// The verbs of every feature, and of the programs that it replaces.
+pub(crate) fn verbs(features: &[Box<dyn Feature>]) -> impl Iterator<Item = Verbs> {
+    let all = features.iter();
+    all.flat_map(|feature| feature.verbs().into_iter().chain(feature.programs()))
+}
+
+/// The arguments to parse. If the executable is called by the name of a replaced program, that is its
+/// first argument.
+pub(crate) fn arguments(
+    features: &[Box<dyn Feature>],
+    given: impl IntoIterator<Item = OsString>,
+) -> Vec<OsString> {
+    let programs = features.iter().flat_map(|feature| feature.programs());
+    let names = programs.map(|program| program.command.get_name().to_owned());
+    with_program(names, given)
+}
+
+fn with_program(
+    mut names: impl Iterator<Item = String>,
+    given: impl IntoIterator<Item = OsString>,
+) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = given.into_iter().collect();
+    let called = arguments
+        .first()
+        .and_then(|path| Path::new(path).file_stem());
+    let called = called.and_then(|name| name.to_str());
+    if let Some(program) = names.find(|name| Some(&**name) == called) {
+        arguments.insert(1, program.into());
+    }
+    arguments
 }
 
 /// A command of a feature with the flag `-o`, unless it has one.
@@ -148,10 +183,28 @@ fn with_output(command: Command, default: &'static str) -> Command {
 
 #[cfg(test)]
 mod tests {
+    use rstest::rstest;
+
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
         command(&crate::features::all()).debug_assert();
+    }
+
+    #[rstest]
+    #[case::by_its_own_name(&["pontoon", "run"], &["pontoon", "run"])]
+    #[case::by_a_path(&["/usr/bin/pontoon", "mover", "go"], &["/usr/bin/pontoon", "mover", "go"])]
+    #[case::as_the_program(&["mover", "go"], &["mover", "mover", "go"])]
+    #[case::as_the_program_by_a_path(&["/usr/bin/mover", "go"], &["/usr/bin/mover", "mover", "go"])]
+    #[case::as_the_program_alone(&["mover"], &["mover", "mover"])]
+    #[case::with_no_name(&[], &[])]
+    fn the_name_of_the_executable_may_choose_a_program(
+        #[case] given: &[&str],
+        #[case] expected: &[&str],
+    ) {
+        let names = ["mover".to_owned()].into_iter();
+        let arguments = with_program(names, given.iter().map(OsString::from));
+        assert_eq!(arguments, expected);
     }
 }

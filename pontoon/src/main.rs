@@ -22,7 +22,8 @@ fn main() -> ExitCode {
         .install_default()
         .ok();
     let features = features::all();
-    let matches = cli::command(&features).get_matches();
+    let arguments = cli::arguments(&features, std::env::args_os());
+    let matches = cli::command(&features).get_matches_from(arguments);
     let done = match matches.subcommand() {
         Some(("run", args)) => run::run(features, args),
         Some(("crds", args)) => print::crds(&features, args),
@@ -46,14 +47,13 @@ fn code(done: Result<Outcome, Box<dyn Error>>) -> ExitCode {
     }
 }
 
-/// Runs a command of the feature `name` and prints its answer.
+/// Runs a verb of the feature or program `name` and prints its answer.
 fn run_verb(
     features: &[Box<dyn Feature>],
     name: &str,
     args: &ArgMatches,
 ) -> Result<Outcome, Box<dyn Error>> {
-    let feature = features.iter().find(|feature| feature.name() == name);
-    let verbs = feature.and_then(|feature| feature.verbs());
+    let verbs = cli::verbs(features).find(|verbs| verbs.command.get_name() == name);
     let verbs = verbs.expect("clap accepts no other commands");
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -73,6 +73,12 @@ pub trait Feature: Send + Sync + 'static {
     fn verbs(&self) -> Option<Verbs> {
         None
     }
+
+    /// The programs that it replaces, each with its own verbs: `pontoon <program> <verb>`, or
+    /// `<program> <verb>` where the executable is called by that name.
+    fn programs(&self) -> Vec<Verbs> {
+        Vec::new()
+    }
 }
 
 /// The Lease of a predecessor.

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use api::migrate::{StatefulSetMigration, names};
 use clap::{Arg, ArgMatches};
+use engine::cli::Verbs;
 use engine::{ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Usage, WatchKey, rule};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
+use crate::cli;
 use crate::controller::MigrationController;
 use crate::io::Migrations;
 use crate::settings;
@@ -69,6 +71,14 @@ impl Feature for MigrateFeature {
 
     fn predecessor(&self) -> Option<&'static str> {
         Some("aqua-service-controller")
+    }
+
+    fn verbs(&self) -> Option<Verbs> {
+        Some(cli::verbs())
+    }
+
+    fn programs(&self) -> Vec<Verbs> {
+        vec![cli::storagemover_verbs()]
     }
 
     fn start(&self, args: &ArgMatches, deck: &Deck) -> Result<(), Usage> {

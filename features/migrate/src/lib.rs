@@ -8,6 +8,7 @@
 //!                                                   └───▶ volume_reads, ec2
 //! ```
 
+mod cli;
 mod clusters;
 mod controller;
 mod ec2;

@@ -9,6 +9,7 @@
 //! - A verb has the permissions of its user. It writes nothing before [`Session::allow_writes`].
 //! - Results go to stdout, everything else to stderr.
 //! - Exit 0: it holds; 1: it does not, or there are differences; 2: wrong usage, or not determined.
+//!   Verbs that wait have two more, 3: not decided within the time limit; 4: a person has to act first.
 
 mod consent;
 mod files;

@@ -67,6 +67,10 @@ impl Finding {
 pub enum Outcome {
     /// It does.
     Holds,
+    /// It was not decided within the time limit that the user has set.
+    InProgress,
+    /// It is not decided before a person acts; the findings say what to do.
+    Suspended,
     /// It does not; the findings say why.
     DoesNot,
     /// It could not be determined for each object; the findings say why.
@@ -90,6 +94,8 @@ impl Outcome {
             Self::Holds => 0,
             Self::DoesNot => 1,
             Self::Unknown => 2,
+            Self::InProgress => 3,
+            Self::Suspended => 4,
         }
     }
 }
@@ -207,6 +213,9 @@ mod tests {
     #[case::all_hold(&[Outcome::Holds, Outcome::Holds], Outcome::Holds, 0)]
     #[case::one_does_not(&[Outcome::Holds, Outcome::DoesNot], Outcome::DoesNot, 1)]
     #[case::one_is_unknown(&[Outcome::Unknown, Outcome::DoesNot], Outcome::Unknown, 2)]
+    #[case::one_is_in_progress(&[Outcome::InProgress, Outcome::Holds], Outcome::InProgress, 3)]
+    #[case::one_is_suspended(&[Outcome::Suspended, Outcome::InProgress], Outcome::Suspended, 4)]
+    #[case::one_is_suspended_and_one_is_not(&[Outcome::Suspended, Outcome::DoesNot], Outcome::DoesNot, 1)]
     fn the_worst_outcome_is_the_exit_code(
         #[case] all: &[Outcome],
         #[case] together: Outcome,

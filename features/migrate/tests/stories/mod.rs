@@ -17,7 +17,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Service};
 use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use testkit::disks::{DiskSimulators, SetPlan, SimulatorOptions, plane_options};
+use testkit::disks::{DRIVER, DiskSimulators, SetPlan, SimulatorOptions, plane_options};
 use testkit::stories::WorldPool;
 use testkit::{Cluster, ClusterPlan, Result, Story, Team, World};
 
@@ -85,6 +85,8 @@ impl Site {
             .await?;
         let timing = json!({"attachMs": 200, "detachMs": 200, "createMs": 50, "deleteMs": 50});
         world.aws().control(Method::PUT, "ec2/timing", timing)?;
+        // The operator calls with the emulator's usual key, the attachers with their own.
+        world.aws().control(Method::PUT, "oracle", json!({"operators": ["test"]}))?;
         let url = world.aws().url();
         let simulate = async |cluster: &str, role: &str| {
             let options = SimulatorOptions {
@@ -146,6 +148,11 @@ impl Shop {
             "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]},
         });
         shop.destination.apply(&service.to_string()).await?;
+        let class = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "gp2"},
+            "provisioner": DRIVER, "parameters": {"type": "gp2"},
+        });
+        destination.cluster().apply(&class.to_string()).await?;
         Ok(shop)
     }
 
