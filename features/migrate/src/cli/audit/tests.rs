@@ -100,9 +100,11 @@ fn lock(holder: &str, cluster: &str, window: Value) -> crate::cli::journal::Foun
         "name": "data-web-1", "sourcePV": "pv-source", "sourcePVUID": "u", "reclaimPolicy": "Delete",
         "volumeId": DISK,
     });
-    let record = json!({
-        "currentIndex": 1, "window": window, "ordinals": [{"ordinal": 1, "place": "Destination", "claims": [claim]}],
-    });
+    let ordinal = json!({"ordinal": 1, "place": "Destination", "claims": [claim]});
+    let mut record = json!({"currentIndex": 1, "ordinals": [ordinal]});
+    if !window.is_null() {
+        record["window"] = window;
+    }
     let journal = json!({"version": 1, "record": record}).to_string();
     let object = json!({
         "metadata": {"name": "stsm-web", "namespace": "shop", "uid": "l", "resourceVersion": "8"},

@@ -59,7 +59,7 @@ pub(super) async fn kubeconfig(args: &ArgMatches) -> Result<Answer, Failure> {
         eprintln!("  {object}");
     }
     let stored = if is_set(args, "apply") {
-        Some(Stored::open(args, context).await?)
+        Some(KubeconfigSecret::open(args, context).await?)
     } else {
         None
     };
@@ -133,12 +133,12 @@ fn printed(context: &str, kubeconfig: Value) -> Answer {
 }
 
 /// The Secret that the kubeconfig is stored in.
-struct Stored {
+struct KubeconfigSecret {
     cluster: UserCluster,
     key: ObjectKey,
 }
 
-impl Stored {
+impl KubeconfigSecret {
     async fn open(args: &ArgMatches, context: &str) -> Result<Self, Failure> {
         let cluster = UserCluster::current().await?;
         let namespace = value(args, flags::NAMESPACE).unwrap_or(&cluster.namespace);

@@ -42,16 +42,25 @@ pub(super) fn frame(
     lines
 }
 
-/// The last sentence about a migration.
-pub(super) fn summary(key: &ObjectKey, migration: &StatefulSetMigration) -> String {
+/// The last sentence about a migration, after its bar on a terminal.
+pub(super) fn summary(
+    key: &ObjectKey,
+    migration: &StatefulSetMigration,
+    is_terminal: bool,
+) -> String {
     let status = migration.status.clone().unwrap_or_default();
     let ready = ReadyCondition::new(&status.conditions, migration.metadata.generation);
     let phase = status
         .phase
         .map_or("(no phase)", api::migrate::Phase::as_str);
     let total = status.total_replicas.unwrap_or_default();
+    let bar = if is_terminal {
+        bar(status.current_index, total, BAR_WIDTH) + "\n"
+    } else {
+        String::new()
+    };
     format!(
-        "{key}: {phase}, {} of {total} at the destination; {}: {}",
+        "{bar}{key}: {phase}, {} of {total} at the destination; {}: {}",
         status.current_index, ready.reason, ready.message
     )
 }
@@ -167,7 +176,7 @@ mod tests {
         );
         assert_eq!(lines[5], "1        Source");
         assert_eq!(lines.len(), 6);
-        let summary = summary(&key(), &migration);
+        let summary = summary(&key(), &migration, false);
         assert!(
             summary.starts_with("ops/move-web: MigratingPods, 1 of 2"),
             "{summary}"

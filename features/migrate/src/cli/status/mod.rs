@@ -85,9 +85,10 @@ async fn one(
         let findings = rows(Some(now())).into_iter().map(|row| row.finding);
         Answer::table(ordinals::COLUMNS, findings.collect(), Outcome::Holds)
     };
+    let is_terminal = std::io::stderr().is_terminal() && !is_set(args, flags::WATCH);
     let remark = session
         .seen(key)
-        .map(|migration| live::summary(key, &migration));
+        .map(|migration| live::summary(key, &migration, is_terminal));
     let outcome = state().map_or(Outcome::Holds, outcome);
     Ok(Answer { outcome, ..answer }.with_remark(remark))
 }

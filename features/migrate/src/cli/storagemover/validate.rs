@@ -162,8 +162,8 @@ mod tests {
         }
     }
 
-    fn usable() -> Result<Option<Volume>, String> {
-        Ok(Some(disk(VolumeState::InUse, "eu-west-1a", false)))
+    fn usable() -> Volume {
+        disk(VolumeState::InUse, "eu-west-1a", false)
     }
 
     fn volume(pointer: &str, changed: Value) -> Document<PersistentVolume> {
@@ -183,11 +183,11 @@ mod tests {
     }
 
     #[rstest]
-    #[case::all_pass("", json!(null), Some(usable()), &[])]
+    #[case::all_pass("", json!(null), Some(Ok(Some(usable()))), &[])]
     #[case::another_driver("/spec/csi/driver", json!("efs.csi.aws.com"), None, &["EbsVolume"])]
-    #[case::delete("/spec/persistentVolumeReclaimPolicy", json!("Delete"), Some(usable()), &["ReclaimPolicy"])]
-    #[case::shared("/spec/accessModes", json!(["ReadWriteMany"]), Some(usable()), &["AccessModes"])]
-    #[case::released("/status/phase", json!("Released"), Some(usable()), &["Claim"])]
+    #[case::delete("/spec/persistentVolumeReclaimPolicy", json!("Delete"), Some(Ok(Some(usable()))), &["ReclaimPolicy"])]
+    #[case::shared("/spec/accessModes", json!(["ReadWriteMany"]), Some(Ok(Some(usable()))), &["AccessModes"])]
+    #[case::released("/status/phase", json!("Released"), Some(Ok(Some(usable()))), &["Claim"])]
     #[case::missing_in_ec2("", json!(null), Some(Ok(None)), &["VolumeState"])]
     #[case::denied("", json!(null), Some(Err("denied".to_owned())), &["VolumeState"])]
     #[case::broken("", json!(null), Some(Ok(Some(disk(VolumeState::Error, "eu-west-1a", false)))), &["VolumeState"])]
