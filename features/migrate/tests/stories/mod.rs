@@ -86,7 +86,9 @@ impl Site {
         let timing = json!({"attachMs": 200, "detachMs": 200, "createMs": 50, "deleteMs": 50});
         world.aws().control(Method::PUT, "ec2/timing", timing)?;
         // The operator calls with the emulator's usual key, the attachers with their own.
-        world.aws().control(Method::PUT, "oracle", json!({"operators": ["test"]}))?;
+        world
+            .aws()
+            .control(Method::PUT, "oracle", json!({"operators": ["test"]}))?;
         let url = world.aws().url();
         let simulate = async |cluster: &str, role: &str| {
             let options = SimulatorOptions {
