@@ -115,6 +115,14 @@ pub struct StatefulSetMigrationStatus {
     /// `spec.sourceCleanup` is frozen.
     #[serde(default, skip_serializing_if = "is_default")]
     pub cleanup_started: bool,
+    /// Whether the first intent was saved to delete the source StatefulSet and leave its pods (`OrphanAdopt`).
+    /// From then on its absence is the work of this run, until a rollback has created it again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub orphan_started: bool,
+    /// Whether the API server of the source has no `spec.ordinals`. A rollback of `OrphanAdopt` then creates the
+    /// source StatefulSet again with all of its ordinals at once.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub without_ordinals: bool,
     /// The id of the run: the UID of the object when it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,

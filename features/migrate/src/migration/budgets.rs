@@ -25,7 +25,11 @@ pub(super) fn exhausted_budget(
     let window = record.window?;
     let leaving = next_pod(spec, record)?;
     let labels = template_labels(source.set.as_ref().or(destination.set.as_ref())?);
-    let pods = [source, destination].map(counted_pods);
+    let orphans = record.orphan_started.then_some(&*spec.stateful_set_name);
+    let pods = [
+        counted_pods(source, orphans),
+        counted_pods(destination, None),
+    ];
     let pods: Vec<CountedPod> = pods.into_iter().flatten().collect();
     let replicas = usize::try_from(window.replicas).unwrap_or_default();
     let budgets = source.budgets.iter().chain(&destination.budgets);
@@ -61,13 +65,21 @@ fn template_labels(set: &Value) -> BTreeMap<String, String> {
     serde_json::from_value(labels.clone()).unwrap_or_default()
 }
 
-fn counted_pods(documents: &Documents) -> Vec<CountedPod> {
+/// Without a StatefulSet, a pod without controller that is named like one of it is of it.
+fn counted_pods(documents: &Documents, orphans: Option<&str>) -> Vec<CountedPod> {
+    let is_named_so = |name: &str| {
+        let ordinal = orphans.and_then(|set| name.strip_prefix(set)?.strip_prefix('-'));
+        ordinal.is_some_and(|ordinal| ordinal.parse::<u32>().is_ok())
+    };
     let set = documents.set.as_ref().map(|set| version(set).uid);
     let pods = documents.pods.iter().map(|object| {
         let pod = extract::pod(object);
         CountedPod {
             name: extract::name(object),
-            is_of_set: set.is_some() && pod.controller == set,
+            is_of_set: match &pod.controller {
+                Some(controller) => set.as_ref() == Some(controller),
+                None => is_named_so(&extract::name(object)),
+            },
             is_healthy: pod.ready_since.is_some() && !pod.is_terminating,
             labels: pod.labels,
         }

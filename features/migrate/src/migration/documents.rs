@@ -14,6 +14,8 @@ pub struct Documents {
     pub identity: Option<String>,
     /// The StatefulSet of the migration.
     pub set: Option<Value>,
+    /// The ControllerRevisions of the StatefulSet's namespace; in the source alone.
+    pub controller_revisions: Vec<Value>,
     /// Pods.
     pub pods: Vec<Value>,
     /// Claims.

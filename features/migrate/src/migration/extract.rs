@@ -74,13 +74,21 @@ pub fn set(object: &Value, run: &str) -> SetState {
     }
 }
 
+/// The UID of the controller of an object.
+pub fn controller(object: &Value) -> Option<String> {
+    let mut owners = entries(&object["metadata"]["ownerReferences"]);
+    let controller = owners.find(|owner| owner["controller"] == true)?;
+    optional(&controller["uid"])
+}
+
+/// Whether the owner with this UID controls an object.
+pub fn is_controlled_by(object: &Value, uid: &str) -> bool {
+    controller(object).as_deref() == Some(uid)
+}
+
 /// A pod.
 pub fn pod(object: &Value) -> PodState {
     let (spec, status) = (&object["spec"], &object["status"]);
-    let owners = entries(&object["metadata"]["ownerReferences"]);
-    let controller = owners
-        .filter(|owner| owner["controller"] == true)
-        .find_map(|owner| optional(&owner["uid"]));
     let ready = condition(status, "Ready").filter(|ready| ready["status"] == "True");
     let claims = entries(&spec["volumes"])
         .filter_map(|volume| optional(&volume["persistentVolumeClaim"]["claimName"]));
@@ -90,7 +98,7 @@ pub fn pod(object: &Value) -> PodState {
         .flatten();
     PodState {
         version: version(object),
-        controller,
+        controller: controller(object),
         ready_since: ready.map(|ready| time(&ready["lastTransitionTime"])),
         is_terminating: is_terminating(object),
         has_ended: matches!(status["phase"].as_str(), Some("Succeeded" | "Failed")),

@@ -66,6 +66,8 @@ pub struct Finish<'a> {
     pub settings: &'a [Setting],
     /// Our locks, and the capture in the source, that still exist or are not yet released.
     pub unlock: &'a [Change],
+    /// The captured ControllerRevisions that the source still has although its StatefulSet was deleted without them.
+    pub revisions: &'a [(String, Version)],
     /// When this process has first seen the source without its StatefulSet.
     pub absent_since: Option<Duration>,
     /// What was read.
@@ -325,7 +327,7 @@ fn disk_in_use(
 
 /// | StatefulSet of the source | replicas | pods | claims that it owns | so                              |
 /// |---------------------------|----------|------|---------------------|---------------------------------|
-/// | gone for ten seconds      |          |      |                     | done                            |
+/// | gone for ten seconds      |          |      |                     | delete its revisions, then done |
 /// | gone                      |          |      |                     | wait                            |
 /// | of another UID            | any      | any  | any                 | hold: the tombstones stay       |
 /// | ours                      | some     | any  | any                 | hold                            |
@@ -343,7 +345,13 @@ fn clean_set(finish: &Finish<'_>) -> Decision {
             .map(|since| finish.elapsed.saturating_sub(since));
         let left = STAYS_AWAY.saturating_sub(absent.unwrap_or_default());
         if left.is_zero() {
-            return Decision::Done;
+            return finish
+                .revisions
+                .first()
+                .map_or(Decision::Done, |(name, version)| {
+                    let change = finish.delete(ObjectKind::ControllerRevision, name, version);
+                    Decision::act(at, None, change)
+                });
         }
         return Decision::Wait(Wait {
             step: at,

@@ -2,7 +2,7 @@
 //! gets every volume, every claim and a StatefulSet without pods. Pure.
 //!
 //! ```text
-//! capture ─▶ lock ─▶ protect ─▶ hydrate ─▶ prepare
+//! capture ─▶ lock ─▶ protect ─▶ hydrate ─▶ prepare ─▶ orphan, if the strategy is OrphanAdopt
 //! ```
 //! # Promises
 //! - Nothing is changed before both copies of the capture are there.
@@ -46,6 +46,12 @@ pub struct Freeze<'a> {
     pub capture: Option<&'a PackedCapture>,
     /// The lock of each cluster, the source's first.
     pub locks: &'a [LockState],
+    /// Whether the source StatefulSet is deleted at the end, and its pods run on.
+    pub orphans: bool,
+    /// Whether the intent of that was saved.
+    pub orphan_started: bool,
+    /// The recorded UID of the source StatefulSet.
+    pub source_uid: Option<&'a str>,
     /// The StatefulSet of the source; none if it is gone.
     pub set: Option<&'a Document<StatefulSet>>,
     /// The hash of its template at the capture. None before.
@@ -99,9 +105,62 @@ pub struct NewPair {
 
 /// The first step whose evidence is missing.
 pub fn next(freeze: &Freeze<'_>) -> Decision {
-    let steps = [capture, lock, protect, hydrate, prepare];
+    let steps = [source, capture, lock, protect, hydrate, prepare, orphan];
     let decided = steps.iter().map(|step| step(freeze));
     first_unfinished(decided)
+}
+
+impl Freeze<'_> {
+    /// The source has no StatefulSet, and that is the work of this run.
+    fn is_orphaned(&self) -> bool {
+        self.orphan_started && self.set.is_none()
+    }
+}
+
+/// | StatefulSet of the source | deletion announced by this run | so                          |
+/// |---------------------------|--------------------------------|-----------------------------|
+/// | gone                      | yes                            | done                        |
+/// | gone, or being deleted    | no                             | hold: somebody has done it  |
+/// | being deleted             | yes                            | wait                        |
+/// | of another UID            | any                            | hold                        |
+/// | any other                 | any                            | done                        |
+fn source(freeze: &Freeze<'_>) -> Decision {
+    let Some(set) = freeze.set else {
+        return if freeze.orphan_started {
+            Decision::Done
+        } else {
+            vanished()
+        };
+    };
+    if freeze.source_uid.is_some() && freeze.source_uid != set.uid() {
+        let message = format!(
+            "{} in the source was created again after the run began; set spec.abort and start a new migration, or \
+             restore the former one and raise spec.retry",
+            set.title()
+        );
+        return Decision::hold(HoldReason::SourceRecreated, None, message);
+    }
+    if set.text("/metadata/deletionTimestamp").is_none() {
+        return Decision::Done;
+    }
+    if !freeze.orphan_started {
+        return vanished();
+    }
+    let detail = format!("{} in the source is being deleted", set.title());
+    Decision::wait(StepName::Orphan, None, StallReason::DeletionPending, detail)
+}
+
+/// Only after both captures were compared, every claim is without owner, and the destination is prepared.
+fn orphan(freeze: &Freeze<'_>) -> Decision {
+    let Some(set) = freeze.set.filter(|_| freeze.orphans) else {
+        return Decision::Done;
+    };
+    let change = Change::Delete {
+        side: Side::Source,
+        target: target(ObjectKind::StatefulSet, set),
+        orphans_dependents: true,
+    };
+    Decision::act(StepName::Orphan, None, change)
 }
 
 fn create<T: serde::Serialize>(side: Side, kind: ObjectKind, object: &T) -> Change {
@@ -162,10 +221,8 @@ fn capture(freeze: &Freeze<'_>) -> Decision {
 }
 
 fn edited_since_capture(freeze: &Freeze<'_>) -> Decision {
-    if freeze
-        .captured_template
-        .is_none_or(|captured| captured == freeze.template)
-    {
+    let is_captured = |captured| captured == freeze.template;
+    if freeze.is_orphaned() || freeze.captured_template.is_none_or(is_captured) {
         return Decision::Done;
     }
     Decision::hold(HoldReason::SourceEdited, None, "the template of the source StatefulSet was edited after its capture; undo the edit and raise spec.retry"
@@ -196,7 +253,7 @@ fn lock(freeze: &Freeze<'_>) -> Decision {
         return locked;
     }
     let Some(set) = freeze.set else {
-        return vanished();
+        return Decision::Done;
     };
     match ownership_of(set.value(), freeze.run) {
         Ownership::Ours => Decision::Done,
@@ -277,24 +334,32 @@ fn take_lock(lock: &LockState) -> Decision {
 
 /// The StatefulSet, then claims, then volumes: no deletion may take a disk along.
 fn protect(freeze: &Freeze<'_>) -> Decision {
-    let Some(set) = freeze.set else {
-        return vanished();
-    };
     let claims = freeze.claims.iter().map(protect_claim);
     let volumes = freeze
         .volumes
         .iter()
         .map(|volume| protect_volume(freeze, volume));
-    let found = freeze.claims.iter().map(|claim| has_volume(freeze, claim));
+    let moved = |claim: &&Document<PersistentVolumeClaim>| {
+        let mut pairs = freeze.pairs.iter();
+        pairs.any(|pair| pair.claim.wanted.name() == claim.name())
+    };
+    let found = freeze
+        .claims
+        .iter()
+        .filter(moved)
+        .map(|claim| has_volume(freeze, claim));
     first_unfinished(
-        std::iter::once(protect_set(set))
+        freeze
+            .set
+            .into_iter()
+            .map(protect_set)
             .chain(claims)
             .chain(found)
             .chain(volumes),
     )
 }
 
-/// A volume that was not read cannot be protected.
+/// A volume that was not read cannot be protected. Only claims that move need theirs.
 fn has_volume(freeze: &Freeze<'_>, claim: &Document<PersistentVolumeClaim>) -> Decision {
     let missing = claim.text("/spec/volumeName").filter(|name| {
         let mut volumes = freeze.volumes.iter();

@@ -23,6 +23,8 @@ pub struct Gate<'a> {
     pub claims: &'a [HandoverClaim],
     /// Ordinals whose pods may be unready: a person has accepted it.
     pub accepts_unready: &'a [i32],
+    /// The ordinals that the source runs without a StatefulSet; none if it has one.
+    pub orphans: Option<&'a [i32]>,
     /// The PodDisruptionBudget that allows no pod to be down, over the pods of both clusters together.
     pub exhausted_budget: Option<&'a str>,
     /// What was read.
@@ -161,8 +163,8 @@ fn unprotected_source(gate: &Gate<'_>) -> Option<Decision> {
 /// The release would let Kubernetes delete claims of the source.
 fn unretained_claims(gate: &Gate<'_>) -> Option<String> {
     let cluster = gate.cluster(Side::Source);
-    let set = cluster.set.as_ref()?;
-    if !set.retains_claims {
+    let set = cluster.set.as_ref();
+    if set.is_some_and(|set| !set.retains_claims) {
         return Some(format!(
             "StatefulSet {} in the source does not retain its claims; set both fields of \
              spec.persistentVolumeClaimRetentionPolicy to Retain and raise spec.retry",
@@ -170,7 +172,10 @@ fn unretained_claims(gate: &Gate<'_>) -> Option<String> {
         ));
     }
     let pod = cluster.pods.get(&gate.pod(gate.ordinal));
-    let owners = [Some(&set.version.uid), pod.map(|pod| &pod.version.uid)];
+    let owners = [
+        set.map(|set| &set.version.uid),
+        pod.map(|pod| &pod.version.uid),
+    ];
     let owned = gate.claims.iter().find(|claim| {
         let live = cluster.claims.get(&claim.name);
         live.is_some_and(|live| {
@@ -185,7 +190,35 @@ fn unretained_claims(gate: &Gate<'_>) -> Option<String> {
     ))
 }
 
+/// Without a StatefulSet a lost pod does not come back.
+fn lost_orphan(gate: &Gate<'_>, orphans: &[i32]) -> Option<Decision> {
+    let set = gate.cluster(Side::Destination).set.as_ref();
+    let min_ready = set.map_or(Duration::ZERO, |set| set.min_ready);
+    let (ordinal, left) = orphans.iter().find_map(|ordinal| {
+        let pod = gate.cluster(Side::Source).pods.get(&gate.pod(*ordinal));
+        let pod = pod.filter(|pod| pod.controller.is_none());
+        let left = pod.and_then(|pod| time_left(min_ready, pod, gate.now));
+        let is_ready = left.is_some_and(|left| left.is_zero());
+        (!is_ready && !gate.accepts_unready.contains(ordinal)).then_some((ordinal, left))
+    })?;
+    let detail = format!(
+        "pod {} in the source is not Ready, and no StatefulSet replaces it; accept that with spec.acknowledge: \
+         [Health/{ordinal}], or set spec.abort: Rollback",
+        gate.pod(*ordinal)
+    );
+    Some(Decision::Wait(Wait {
+        step: StepName::Gate,
+        ordinal: Some(gate.ordinal),
+        reason: StallReason::SourceUnready,
+        detail,
+        after: left,
+    }))
+}
+
 fn unready(gate: &Gate<'_>, side: Side) -> Option<Decision> {
+    if let Some(orphans) = gate.orphans.filter(|_| side == Side::Source) {
+        return lost_orphan(gate, orphans);
+    }
     let cluster = gate.cluster(side);
     let set = cluster.set.as_ref()?;
     let mut ordinals = set.window().ordinals();
@@ -217,11 +250,17 @@ pub fn is_available(set: &SetState, pod: &PodState, now: Timestamp) -> bool {
 /// How long a pod must stay Ready until it is available; none if it is not Ready, or not of the StatefulSet. No
 /// event announces the end of this time.
 pub fn time_to_availability(set: &SetState, pod: &PodState, now: Timestamp) -> Option<Duration> {
-    let min_ready = SignedDuration::try_from(set.min_ready).unwrap_or(SignedDuration::MAX);
     let is_of_set = pod.controller.as_ref() == Some(&set.version.uid);
-    let since = pod
-        .ready_since
-        .filter(|_| is_of_set && !pod.is_terminating)?;
+    if is_of_set {
+        time_left(set.min_ready, pod, now)
+    } else {
+        None
+    }
+}
+
+fn time_left(min_ready: Duration, pod: &PodState, now: Timestamp) -> Option<Duration> {
+    let min_ready = SignedDuration::try_from(min_ready).unwrap_or(SignedDuration::MAX);
+    let since = pod.ready_since.filter(|_| !pod.is_terminating)?;
     let left = min_ready.saturating_sub(now.duration_since(since));
     Some(Duration::try_from(left).unwrap_or_default())
 }

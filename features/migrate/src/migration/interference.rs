@@ -10,6 +10,7 @@ use api::migrate::{
 use super::decision::Hold;
 use super::handover::Direction;
 use super::observation::{ClusterState, Observation, SetState, Side};
+use super::orphan::recreated_by_others;
 use crate::translate::window::Window;
 
 /// A run, as its record describes it.
@@ -35,8 +36,9 @@ pub struct Run<'a> {
 /// |-------------------------------------------------------------------------|---------------------|
 /// | a kubeconfig leads to another cluster                                   | IdentityChanged     |
 /// | a lock is missing or of another run                                     | LockLost            |
-/// | Window: no StatefulSet in the source, or one that is being deleted      | SourceVanished      |
+/// | no StatefulSet in the source, or a deleted one, not by this run         | SourceVanished      |
 /// | a StatefulSet in the source with another UID                            | SourceRecreated     |
+/// | a StatefulSet in the source although this run has deleted it            | SourceRecreated     |
 /// | its template is not the captured one                                    | SourceEdited        |
 /// | it runs an ordinal that it has given away, or one beyond the record     | SourceWidened       |
 /// | no StatefulSet in the destination, another's, or one being deleted      | DestinationConflict |
@@ -194,7 +196,8 @@ pub(super) fn identity(run: &Run<'_>) -> Option<Hold> {
     Some(run.hold(HoldReason::IdentityChanged, message))
 }
 
-fn lock(run: &Run<'_>) -> Option<Hold> {
+/// A lock that is missing, or of another run.
+pub(super) fn lock(run: &Run<'_>) -> Option<Hold> {
     let lost = Side::BOTH.into_iter().find(|side| {
         let lock = run.cluster(*side).lock.as_ref();
         lock.is_none_or(|lock| lock.run != run.id)
@@ -214,20 +217,19 @@ fn lock(run: &Run<'_>) -> Option<Hold> {
 
 fn source(run: &Run<'_>) -> Option<Hold> {
     let recorded = run.record.source_stateful_set_uid.as_deref();
-    let is_orphaned = run.record.strategy == Some(Strategy::OrphanAdopt);
+    let is_forward = run.direction == Direction::Forward;
+    let is_orphan = run.record.strategy == Some(Strategy::OrphanAdopt);
     let Some(set) = &run.cluster(Side::Source).set else {
-        return (!is_orphaned).then(|| vanished(run));
+        return (!run.record.orphan_started).then(|| vanished(run));
     };
-    if set.is_terminating && !is_orphaned {
+    if run.record.orphan_started || (is_orphan && is_forward) {
+        return Some(recreated_by_others(set, run.set));
+    }
+    if set.is_terminating {
         return Some(vanished(run));
     }
     if recorded.is_some_and(|uid| uid != set.version.uid) && !is_of_rollback(run, set) {
-        let message = format!(
-            "StatefulSet {} in the source was created again with UID {}; delete it, its pods may stay with \
-             --cascade=orphan, and raise spec.retry",
-            run.set, set.version.uid
-        );
-        return Some(run.hold(HoldReason::SourceRecreated, message));
+        return Some(recreated_by_others(set, run.set));
     }
     let capture = run.record.capture.as_ref();
     if capture.is_some_and(|capture| capture.template_sha256 != set.template_hash) {

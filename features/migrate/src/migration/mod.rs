@@ -21,6 +21,7 @@ pub mod limits;
 mod model;
 pub mod moves;
 pub mod observation;
+pub mod orphan;
 pub mod pass;
 pub mod progress;
 pub mod rendered;

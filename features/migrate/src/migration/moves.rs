@@ -14,6 +14,7 @@ use super::gate::{self, Gate};
 use super::handover::{self, Direction, Handover, HandoverClaim, Proof, Tags, changed_tags};
 use super::interference::{self, Run};
 use super::observation::{Observation, Side};
+use super::orphan::is_orphaned;
 use super::progress;
 use crate::translate::window::Window;
 
@@ -82,12 +83,15 @@ pub enum Next {
 /// has brought every ordinal back empties the destination: that the StatefulSet is missing there, or a lock, is
 /// then no interference.
 pub fn next(moves: &Moves<'_>) -> Next {
-    let moving = moves.record.ordinals.iter();
-    let moving = moving
-        .clone()
-        .find(|record| record.location == Location::Moving);
+    let mut moving = moves.record.ordinals.iter();
+    let moving =
+        moving.find(|record| record.location == Location::Moving && !moves.is_parked(record));
     let candidate = moving.or_else(|| moves.next_ordinal());
-    if moves.direction == Direction::Back && candidate.is_none() {
+    let is_parked = |record| moves.is_parked(record);
+    if moves.direction == Direction::Back
+        && candidate.is_none()
+        && !moves.record.ordinals.iter().any(is_parked)
+    {
         return interference::identity(&moves.run()).map_or(Next::Complete, Next::Hold);
     }
     if let Some(hold) = interference::found(&moves.run()).or_else(|| moves.unrecorded()) {
@@ -100,7 +104,7 @@ pub fn next(moves: &Moves<'_>) -> Next {
         return moves.hand_over(record);
     }
     let Some(record) = candidate else {
-        return Next::Complete;
+        return moves.before_restart();
     };
     if moves.is_paused {
         return Next::Paused;
@@ -123,6 +127,19 @@ impl Moves<'_> {
         }
     }
 
+    /// Whether the source has no StatefulSet by the work of this run.
+    fn is_orphaned(&self) -> bool {
+        is_orphaned(self.record, self.observation)
+    }
+
+    /// Whether an ordinal on its way back waits until the StatefulSet of the source can be created again.
+    fn is_parked(&self, record: &OrdinalRecord) -> bool {
+        self.direction == Direction::Back
+            && self.is_orphaned()
+            && record.location == Location::Moving
+            && record.step == Some(StepName::RGrow)
+    }
+
     /// Whether a cluster runs the pod of an ordinal, by the window of its StatefulSet.
     fn runs(&self, side: Side, ordinal: i32) -> bool {
         let set = self.observation.cluster(side).set.as_ref();
@@ -131,6 +148,9 @@ impl Moves<'_> {
 
     /// Whether the ordinal has left its old cluster, or is about to by what both clusters show.
     fn is_in_motion(&self, record: &OrdinalRecord) -> bool {
+        if self.direction == Direction::Forward && self.is_orphaned() {
+            return self.has_left(record) || self.runs(Side::Destination, record.ordinal);
+        }
         let is_begun = record.step.is_some_and(|step| {
             !matches!(
                 step,
@@ -140,6 +160,84 @@ impl Moves<'_> {
         is_begun
             || !self.runs(self.direction.from(), record.ordinal)
             || self.runs(self.direction.to(), record.ordinal)
+    }
+
+    /// Without a StatefulSet in the source the record shows whether an ordinal has left it: its pod may be lost
+    /// for other reasons.
+    ///
+    /// | recorded step  | its pod in the source     | has left |
+    /// |----------------|---------------------------|----------|
+    /// | after release  | any                       | yes      |
+    /// | release        | gone, ending, or another  | yes      |
+    /// | release        | there                     | no       |
+    /// | gate, or none  | any                       | no       |
+    fn has_left(&self, record: &OrdinalRecord) -> bool {
+        let step = record.step.filter(|step| !step.is_rollback());
+        let Some(step) = step.filter(|_| record.location == Location::Moving) else {
+            return false;
+        };
+        let name = format!("{}-{}", self.spec.stateful_set_name, record.ordinal);
+        let pod = self.observation.source.pods.get(&name);
+        let is_there = pod.is_some_and(|pod| {
+            let recorded = record.source_pod_uid.as_ref();
+            !pod.is_terminating && recorded.is_none_or(|uid| *uid == pod.version.uid)
+        });
+        step > StepName::Release || (step == StepName::Release && !is_there)
+    }
+
+    /// The ordinals that the source still runs without a StatefulSet.
+    fn orphans(&self) -> Option<Vec<i32>> {
+        let is_alone = self.direction == Direction::Forward && self.is_orphaned();
+        is_alone.then(|| {
+            let ordinals = self.record.ordinals.iter();
+            let there = ordinals.filter(|record| {
+                let is_of_window = !self.is_dormant(record.ordinal);
+                is_of_window && record.location != Location::Destination && !self.has_left(record)
+            });
+            there.map(|record| record.ordinal).collect()
+        })
+    }
+
+    /// Every ordinal that waits for the StatefulSet of the source is free, by live reads.
+    fn before_restart(&self) -> Next {
+        let parked = self.record.ordinals.iter();
+        let parked: Vec<&OrdinalRecord> = parked.filter(|one| self.is_parked(one)).collect();
+        for record in &parked {
+            let decision = match self.before_restart_of(record) {
+                Ok(Decision::Done) => continue,
+                Ok(Decision::ReadDisks {
+                    step, not_before, ..
+                }) => {
+                    let claims = parked.iter().flat_map(|record| &record.claims);
+                    let ids = claims.map(|claim| claim.volume_id.clone()).collect();
+                    Decision::ReadDisks {
+                        step,
+                        ids,
+                        not_before,
+                    }
+                }
+                Ok(decision) => decision,
+                Err(hold) => return Next::Hold(hold),
+            };
+            return Next::Ordinal {
+                decision,
+                record: Box::new((*record).clone()),
+                proof: Box::new(self.proof.clone()),
+            };
+        }
+        Next::Complete
+    }
+
+    fn before_restart_of(&self, record: &OrdinalRecord) -> Result<Decision, Hold> {
+        let claims = self.claims_of(record)?;
+        let old_tags = old_tags(record);
+        let accepts_unready = self.accepted_unready();
+        Ok(handover::before_restart(&self.handover(
+            record,
+            claims,
+            &old_tags,
+            &accepts_unready,
+        )))
     }
 
     /// Whether the ordinal may be finished although somebody interferes. The record alone does not allow it: once
@@ -259,12 +357,39 @@ impl Moves<'_> {
             Err(hold) => return Next::Hold(hold),
         };
         let accepts_unready = self.accepted_unready();
-        let old_tags = record.claims.iter();
-        let old_tags =
-            old_tags.filter_map(|claim| Some((claim.name.clone(), claim.old_tags.clone()?)));
-        let old_tags: BTreeMap<String, Tags> = old_tags.collect();
+        let old_tags = old_tags(record);
+        let handover = self.handover(record, claims, &old_tags, &accepts_unready);
+        let proof = self.proof.advanced(&handover);
+        let is_begun = if handover.is_orphaned && self.direction == Direction::Forward {
+            handover.is_dormant || self.is_in_motion(record)
+        } else {
+            handover.is_released() || handover.is_grown()
+        };
+        let decision = if is_begun {
+            handover::next(&Handover {
+                proof: &proof,
+                ..handover
+            })
+        } else {
+            self.begin(&handover, record.ordinal, claims, &accepts_unready)
+        };
+        let record = self.advanced(record, &decision);
+        Next::Ordinal {
+            decision,
+            record: Box::new(record),
+            proof: Box::new(proof),
+        }
+    }
+
+    fn handover<'h>(
+        &'h self,
+        record: &'h OrdinalRecord,
+        claims: &'h [HandoverClaim],
+        old_tags: &'h BTreeMap<String, Tags>,
+        accepts_unready: &'h [i32],
+    ) -> Handover<'h> {
         let is_forward = self.direction == Direction::Forward;
-        let handover = Handover {
+        Handover {
             direction: self.direction,
             ordinal: record.ordinal,
             window: self.window(),
@@ -272,6 +397,8 @@ impl Moves<'_> {
             source_namespace: &self.spec.source_namespace,
             destination_namespace: &self.spec.dest_namespace,
             is_dormant: self.is_dormant(record.ordinal),
+            is_orphaned: self.is_orphaned(),
+            has_left: self.has_left(record),
             pod_uid: self.released_pod(record),
             node: record
                 .node
@@ -287,30 +414,25 @@ impl Moves<'_> {
                 .spec
                 .acknowledges(HoldReason::UncleanDetach.as_str(), Some(record.ordinal)),
             cluster_names: self.spec.fence_names(),
-            old_tags: &old_tags,
+            old_tags,
             claims,
-            accepts_unready: &accepts_unready,
+            accepts_unready,
             observation: self.observation,
             proof: self.proof,
             now: self.now,
             elapsed: self.elapsed,
-        };
-        let proof = self.proof.advanced(&handover);
-        let decision = if handover.is_released() || handover.is_grown() {
-            handover::next(&Handover {
-                proof: &proof,
-                ..handover
-            })
-        } else {
-            self.begin(&handover, record.ordinal, claims, &accepts_unready)
-        };
-        let record = match &decision {
+        }
+    }
+
+    /// The record of an ordinal after this decision about it.
+    fn advanced(&self, record: &OrdinalRecord, decision: &Decision) -> OrdinalRecord {
+        match decision {
             // A person acts first: the record stays.
             Decision::Hold(_) | Decision::Fail(_) => record.clone(),
             Decision::Wait(_) | Decision::Act(_) | Decision::ReadDisks { .. } | Decision::Done => {
                 let mut next =
                     progress::advanced(record, self.direction, decision.step(), self.now);
-                if matches!(&decision, Decision::Act(step) if is_release(step)) {
+                if matches!(decision, Decision::Act(step) if is_release(step)) {
                     self.remember_pod(&mut next);
                 }
                 if decision.step() == Some(StepName::Retag) {
@@ -318,11 +440,6 @@ impl Moves<'_> {
                 }
                 next
             }
-        };
-        Next::Ordinal {
-            decision,
-            record: Box::new(record),
-            proof: Box::new(proof),
         }
     }
 
@@ -400,13 +517,17 @@ impl Moves<'_> {
         claims: &[HandoverClaim],
         accepts_unready: &[i32],
     ) -> Decision {
+        let orphans = self.orphans();
+        let is_whole = self.direction == Direction::Back && self.is_orphaned();
         let gate = gate::judge(&Gate {
             direction: self.direction,
             ordinal,
             set: &self.spec.stateful_set_name,
             claims,
             accepts_unready,
-            exhausted_budget: self.exhausted_budget,
+            orphans: orphans.as_deref(),
+            // Without ordinals in the source, all that has moved is down together.
+            exhausted_budget: self.exhausted_budget.filter(|_| !is_whole),
             observation: self.observation,
             now: self.now,
         });
@@ -416,6 +537,12 @@ impl Moves<'_> {
         self.narrowed_source(ordinal)
             .unwrap_or_else(|| handover::next(handover))
     }
+}
+
+fn old_tags(record: &OrdinalRecord) -> BTreeMap<String, Tags> {
+    let claims = record.claims.iter();
+    let tags = claims.filter_map(|claim| Some((claim.name.clone(), claim.old_tags.clone()?)));
+    tags.collect()
 }
 
 fn is_release(step: &Step) -> bool {

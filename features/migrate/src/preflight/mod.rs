@@ -48,7 +48,7 @@ use finding::{CheckOutcome, Problems};
 use reading::Obstacle;
 use remedies::remedy;
 
-pub use source::chosen_strategy;
+pub use source::{chosen_strategy, has_ordinals};
 pub use survey::Survey;
 pub use verdict::{Verdict, verdict};
 

@@ -93,6 +93,12 @@ pub fn chosen_strategy(survey: &Survey) -> Result<Strategy, Unread> {
     })
 }
 
+/// Whether the source's server has shown that it accepts `spec.ordinals`.
+pub fn has_ordinals(survey: &Survey) -> bool {
+    let support = survey.source.ordinals.get("API server of the source");
+    matches!(support, Ok(OrdinalsSupport::Echoed))
+}
+
 /// The pods of the window by ordinal; none for a pod that does not exist.
 fn pods<'a>(survey: &'a Survey, set: &StatefulSet) -> Result<Vec<(i32, Option<&'a Pod>)>, Unread> {
     let subject = survey.all_of(Side::Source, "Pods");

@@ -318,6 +318,7 @@ impl<'a> Deciding<'a> {
         }
         self.record.last_error = None;
         self.record.strategy = chosen_strategy(survey).ok();
+        self.record.without_ordinals = !preflight::has_ordinals(survey);
         self.zones = zones(survey);
         if self.spec.dry_run {
             return Ok(None);

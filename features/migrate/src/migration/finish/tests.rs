@@ -41,6 +41,7 @@ struct Case {
     is_dormant: bool,
     soak_left: u64,
     absent_since: Option<u64>,
+    revisions: Vec<(String, Version)>,
     settings: Vec<Setting>,
     unlock: Vec<Change>,
 }
@@ -50,6 +51,7 @@ const CASE: Case = Case {
     is_dormant: false,
     soak_left: 0,
     absent_since: Some(0),
+    revisions: Vec::new(),
     settings: Vec::new(),
     unlock: Vec::new(),
 };
@@ -72,6 +74,7 @@ fn decide(observation: &Observation, case: &Case) -> String {
         moved_to: &moved_to,
         settings: &case.settings,
         unlock: &case.unlock,
+        revisions: &case.revisions,
         absent_since: case.absent_since.map(Duration::from_secs),
         observation,
         now: Timestamp::from_second(1_000_000).expect("a time"),
@@ -313,4 +316,18 @@ fn a_foreign_volume_gets_no_mark() {
         ..CASE
     };
     assert_eq!(decide(&foreign, &case), "done");
+}
+
+#[rstest]
+#[case::none_left(&[], "act clean-fence: delete PersistentVolumeClaim data-web-1 in the source")]
+#[case::some_left(&["web-1"], "act clean-sts: delete ControllerRevision web-1 in the source")]
+fn revisions_that_were_left_go_with_the_set(#[case] names: &[&str], #[case] expected: &str) {
+    let mut observation = without_volumes();
+    observation.source.set = None;
+    let revisions = names.iter().map(|name| ((*name).to_owned(), version(name)));
+    let case = Case {
+        revisions: revisions.collect(),
+        ..CASE
+    };
+    assert_eq!(decide(&observation, &case), expected);
 }

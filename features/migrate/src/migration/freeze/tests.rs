@@ -39,6 +39,9 @@ struct Complete {
     capture: Option<PackedCapture>,
     locks: Vec<LockState>,
     set: Option<Document<StatefulSet>>,
+    orphans: bool,
+    orphan_started: bool,
+    source_uid: Option<&'static str>,
     template: &'static str,
     claims: Vec<Document<PersistentVolumeClaim>>,
     volumes: Vec<Document<PersistentVolume>>,
@@ -59,6 +62,9 @@ impl Complete {
                 json!({"metadata": marked("web"), "spec": {"replicas": 3}}),
             )),
             template: HASH,
+            orphans: false,
+            orphan_started: false,
+            source_uid: Some("web"),
             claims: vec![document(json!({"metadata": plain("data-web-0")}))],
             volumes: vec![document(json!({
                 "metadata": marked("pv-0"), "spec": {"persistentVolumeReclaimPolicy": "Retain"},
@@ -78,6 +84,9 @@ impl Complete {
             source_namespace: "shop",
             owner: &self.owner,
             copies: &self.copies,
+            orphans: self.orphans,
+            orphan_started: self.orphan_started,
+            source_uid: self.source_uid,
             capture: self.capture.as_ref(),
             locks: &self.locks,
             set: self.set.as_ref(),
@@ -321,4 +330,46 @@ fn what_exists_is_compared(#[case] metadata: Value, #[case] spec: Value, #[case]
         all.new_set.live = Some(document(json!({"metadata": metadata, "spec": spec})));
     });
     assert_eq!(decided, expected);
+}
+
+#[rstest]
+#[case::prepared(|_: &mut Complete| {}, "act orphan: delete StatefulSet web in the source, its pods stay")]
+#[case::not_of_this_strategy(|all: &mut Complete| all.orphans = false, "done")]
+#[case::a_lone_capture(|all: &mut Complete| {
+    all.copies = CaptureCopies::LoneCopy { missing: CopyLocation::BesideObject, capture: packed() };
+}, "act capture: create Secret stsm-web-0123abcd beside the migration")]
+#[case::an_owned_claim(|all: &mut Complete| {
+    let mut claim = json!({"metadata": plain("data-web-0")});
+    claim["metadata"]["ownerReferences"] = json!([{"kind": "StatefulSet", "name": "web", "uid": "web"}]);
+    all.claims = vec![document(claim)];
+}, "act protect: change metadata.ownerReferences of PersistentVolumeClaim data-web-0 in the source")]
+#[case::not_prepared(|all: &mut Complete| all.new_set.live = None,
+    "act prepare: create StatefulSet web in the destination")]
+#[case::gone_unasked(|all: &mut Complete| all.set = None, "hold SourceVanished")]
+#[case::being_deleted_unasked(|all: &mut Complete| all.set = Some(ending()), "hold SourceVanished")]
+#[case::created_again(|all: &mut Complete| all.source_uid = Some("former"), "hold SourceRecreated")]
+#[case::announced(|all: &mut Complete| all.orphan_started = true,
+    "act orphan: delete StatefulSet web in the source, its pods stay")]
+#[case::being_deleted(|all: &mut Complete| {
+    all.orphan_started = true;
+    all.set = Some(ending());
+}, "wait orphan DeletionPending")]
+#[case::gone(|all: &mut Complete| {
+    all.orphan_started = true;
+    all.set = None;
+    all.template = "";
+}, "done")]
+fn a_source_is_orphaned_last(#[case] change: impl FnOnce(&mut Complete), #[case] expected: &str) {
+    let mut all = Complete {
+        orphans: true,
+        ..Complete::new()
+    };
+    change(&mut all);
+    assert_eq!(all.decide(), expected);
+}
+
+fn ending() -> Document<StatefulSet> {
+    let mut set = json!({"metadata": marked("web"), "spec": {"replicas": 3}});
+    set["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z".into();
+    document(set)
 }

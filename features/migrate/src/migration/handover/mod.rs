@@ -19,6 +19,7 @@ mod detach;
 mod fence;
 mod proof;
 mod protect;
+mod restart;
 mod retag;
 #[cfg(test)]
 mod tests;
@@ -33,8 +34,9 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::decision::{Change, Decision, Hold, ObjectKind, Step, Target, Wait};
-use super::observation::{ClusterState, DiskRead, Observation, Side, Version};
+use super::observation::{ClusterState, DiskRead, Observation, PodState, Side, Version};
 pub use proof::Proof;
+pub use restart::next as before_restart;
 pub use retag::{Tags, changed_tags};
 
 use crate::translate::window::Window;
@@ -127,6 +129,10 @@ pub struct Handover<'a> {
     pub destination_namespace: &'a str,
     /// Whether its claims are dormant: no pod uses them, and no window contains it.
     pub is_dormant: bool,
+    /// Whether the source has no StatefulSet by the work of this run. The pods that it still has run on alone.
+    pub is_orphaned: bool,
+    /// Whether the record shows the ordinal as released in this move.
+    pub has_left: bool,
     /// The UID of the pod that was to go; none before the release.
     pub pod_uid: Option<&'a str>,
     /// The node of that pod; none if it is not known.
@@ -195,7 +201,22 @@ impl<'a> Handover<'a> {
 
     /// Whether the old cluster no longer runs the ordinal.
     pub fn is_released(&self) -> bool {
+        if self.leaves_alone() {
+            return self.has_left || self.orphan().is_none();
+        }
         !self.window_of(self.direction.from()).contains(self.ordinal)
+    }
+
+    /// Whether the ordinal leaves the source without a StatefulSet there: nobody else deletes its pod.
+    fn leaves_alone(&self) -> bool {
+        self.is_orphaned && self.direction == Direction::Forward
+    }
+
+    /// The pod of the ordinal in the source, unless it ends or is not the one that was to go.
+    fn orphan(&self) -> Option<&'a PodState> {
+        let pod = self.from().pods.get(&self.pod(self.ordinal))?;
+        let is_other = self.pod_uid.is_some_and(|uid| uid != pod.version.uid);
+        (!pod.is_terminating && !is_other).then_some(pod)
     }
 
     /// Whether the new cluster runs it.
@@ -330,6 +351,8 @@ pub fn next(handover: &Handover<'_>) -> Decision {
             unfinished.unwrap_or_else(|| {
                 if handover.is_dormant {
                     Decision::Done
+                } else if handover.is_orphaned && handover.direction == Direction::Back {
+                    restart::parked(handover)
                 } else {
                     grow(handover)
                 }
@@ -358,6 +381,11 @@ fn release(handover: &Handover<'_>) -> Decision {
     let name = handover
         .direction
         .pick(StepName::Release, StepName::RRelease);
+    if let Some(pod) = handover.orphan().filter(|_| handover.leaves_alone()) {
+        let pod_name = handover.pod(handover.ordinal);
+        let change = handover.delete(side, ObjectKind::Pod, &pod_name, &pod.version);
+        return handover.step(name, change);
+    }
     match handover.set_window(side, handover.window_without(side)) {
         Some(change) => handover.step(name, change),
         // The old cluster runs an ordinal that does not move.
@@ -388,6 +416,9 @@ fn gone(handover: &Handover<'_>) -> Decision {
     if let Some(expected) = handover.pod_uid
         && pod.version.uid != expected
     {
+        if handover.leaves_alone() {
+            return foreign_pod(handover, &name);
+        }
         let message = format!(
             "pod {name} in the {side} was created again after its release; \
              exclude ordinal {} from the window of StatefulSet {} there and raise spec.retry",
@@ -402,11 +433,7 @@ fn gone(handover: &Handover<'_>) -> Decision {
     let is_of_set =
         pod.controller.is_some() && pod.controller == set.map(|set| set.version.uid.clone());
     if handover.pod_uid.is_none() && !is_of_set && !pod.is_terminating {
-        let message = format!(
-            "pod {name} in the {side} is not of StatefulSet {}; delete that pod and raise spec.retry",
-            handover.set
-        );
-        return handover.hold(HoldReason::ForeignConsumer, message);
+        return foreign_pod(handover, &name);
     }
     if !pod.is_terminating && is_blocked_by_unready(handover) {
         let change = handover.delete(side, ObjectKind::Pod, &name, &pod.version);
@@ -416,9 +443,21 @@ fn gone(handover: &Handover<'_>) -> Decision {
     handover.wait(step, StallReason::PodTerminating, detail)
 }
 
+fn foreign_pod(handover: &Handover<'_>, name: &str) -> Decision {
+    let message = format!(
+        "pod {name} in the {} is not of StatefulSet {}; delete that pod and raise spec.retry",
+        handover.direction.from(),
+        handover.set
+    );
+    handover.hold(HoldReason::ForeignConsumer, message)
+}
+
 /// Whether a pod that remains in the old cluster is unready and does not count. In a rollback no pod of the
-/// destination counts.
+/// destination counts. Without a StatefulSet nobody deletes the pod.
 fn is_blocked_by_unready(handover: &Handover<'_>) -> bool {
+    if handover.leaves_alone() {
+        return true;
+    }
     let from = handover.from();
     let window = handover.window_of(handover.direction.from());
     window.ordinals().any(|ordinal| {

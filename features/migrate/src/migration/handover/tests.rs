@@ -71,6 +71,8 @@ fn fenced_in_destination() -> Observation {
 
 struct Case {
     direction: Direction,
+    is_orphaned: bool,
+    has_left: bool,
     is_dormant: bool,
     accepts_unclean: bool,
     cluster_names: Option<(&'static str, &'static str)>,
@@ -84,6 +86,8 @@ struct Case {
 
 const FORWARD: Case = Case {
     direction: Direction::Forward,
+    is_orphaned: false,
+    has_left: false,
     is_dormant: false,
     accepts_unclean: false,
     cluster_names: None,
@@ -94,6 +98,8 @@ const FORWARD: Case = Case {
 };
 const BACK: Case = Case {
     direction: Direction::Back,
+    is_orphaned: false,
+    has_left: false,
     is_dormant: false,
     accepts_unclean: false,
     cluster_names: None,
@@ -268,7 +274,7 @@ fn a_use_in_the_old_cluster_is_awaited(
     let foreign = ClaimState { ownership: Ownership::Foreign("run-2".into()), ..tombstone() };
     all.source.claims.insert(CLAIM.into(), foreign);
 })]
-#[case::our_tombstone_before_release("wait fence Unmounting", |all: &mut Observation| {
+#[case::our_tombstone_before_release("wait fence ClaimUnbound", |all: &mut Observation| {
     all.source.claims.insert(CLAIM.into(), tombstone());
 })]
 fn a_claim_of_the_old_cluster_is_fenced(
@@ -318,6 +324,8 @@ fn decide_after(passes: &[(u64, Observation)], case: &Case) -> Decision {
             set: "web",
             source_namespace: "shop",
             destination_namespace: "shop",
+            is_orphaned: case.is_orphaned,
+            has_left: case.has_left,
             is_dormant: case.is_dormant,
             pod_uid: case.pod_uid,
             node: Some("node-a").filter(|_| case.direction == Direction::Forward),
@@ -789,4 +797,46 @@ fn a_claim_that_names_no_volume_yet_gets_this_one() {
         summary(&decide_after(&passes, &BACK)),
         "wait r-unfence ClaimUnbound"
     );
+}
+
+/// The source has no StatefulSet, and its pods run alone.
+fn orphaned(mut all: Observation) -> Observation {
+    all.source.set = None;
+    for pod in all.source.pods.values_mut() {
+        pod.controller = None;
+    }
+    all
+}
+
+#[rstest]
+#[case::the_pod_is_deleted(running(), false, "act release: delete Pod web-1 in the source")]
+#[case::an_ending_pod_is_awaited(
+    changed(running(), |all| all.source.pods.get_mut("web-1").expect("it runs").is_terminating = true),
+    false,
+    "wait gone PodTerminating"
+)]
+#[case::a_pod_that_stays_is_deleted_again(
+    running(),
+    true,
+    "act gone: delete Pod web-1 in the source"
+)]
+#[case::a_pod_of_somebody_else(
+    changed(running(), |all| drop(all.source.pods.insert("web-1".into(), pod("another", "x")))),
+    true,
+    "hold ForeignConsumer"
+)]
+#[case::without_the_pod_its_disk_leaves(let_go(), true, "read vol-1")]
+#[case::fenced(fenced(), true, "wait confirm Detaching")]
+#[case::arrived(arrived(), true, "done")]
+fn without_a_set_the_operator_deletes_the_pod(
+    #[case] observation: Observation,
+    #[case] has_left: bool,
+    #[case] expected: &str,
+) {
+    let case = Case {
+        is_orphaned: true,
+        has_left,
+        ..FORWARD
+    };
+    assert_eq!(summary(&decide(&orphaned(observation), &case)), expected);
 }

@@ -196,3 +196,28 @@ fn an_ordinal_past_the_fence_is_finished(
     };
     assert_eq!(may_finish(&hold, direction, step), expected);
 }
+
+#[rstest]
+#[case::deleted_by_the_run(true, Direction::Forward, |all: &mut Observation| all.source.set = None, "none")]
+#[case::gone_without_the_run(false, Direction::Forward, |all: &mut Observation| all.source.set = None,
+    "SourceVanished")]
+#[case::created_again(true, Direction::Forward, |_: &mut Observation| {}, "SourceRecreated")]
+#[case::never_deleted(false, Direction::Forward, |_: &mut Observation| {}, "SourceRecreated")]
+#[case::created_by_the_rollback(false, Direction::Back, |all: &mut Observation| {
+    all.source.set.as_mut().expect("it exists").version.uid = "new".into();
+}, "none")]
+#[case::gone_after_the_rollback_created_it(false, Direction::Back, |all: &mut Observation| all.source.set = None,
+    "SourceVanished")]
+fn an_orphaned_source_has_no_set(
+    #[case] orphan_started: bool,
+    #[case] direction: Direction,
+    #[case] change: impl FnOnce(&mut Observation),
+    #[case] expected: &str,
+) {
+    let mut record = record(Location::Source, StepName::Gate);
+    record.strategy = Some(Strategy::OrphanAdopt);
+    record.orphan_started = orphan_started;
+    let mut observation = observed((1, 2), (0, 1));
+    change(&mut observation);
+    assert_eq!(judge(&record, direction, &observation), expected);
+}

@@ -16,6 +16,8 @@ pub(super) struct ApiServer {
     pub(super) attachments: Vec<Value>,
     pub(super) nodes: Vec<Value>,
     pub(super) last_version: u64,
+    /// It drops `spec.ordinals`, as servers before 1.27 do.
+    pub(super) drops_ordinals: bool,
 }
 
 impl ApiServer {
@@ -39,6 +41,7 @@ impl ApiServer {
         if self.get(kind, &name).is_some() {
             return;
         }
+        self.drop_unknown_fields(&mut body);
         let version = self.next_version();
         body["metadata"]["uid"] = format!("{}-{}-{version}", self.identity, kind.as_str()).into();
         body["metadata"]["resourceVersion"] = version.into();
@@ -50,8 +53,53 @@ impl ApiServer {
         let version = self.next_version();
         if let Some(object) = self.objects.get_mut(&(kind, name.to_owned())) {
             edit(object);
+            if self.drops_ordinals && kind == ObjectKind::StatefulSet {
+                drop_ordinals(object);
+            }
             object["metadata"]["resourceVersion"] = version.into();
         }
+    }
+
+    fn drop_unknown_fields(&self, body: &mut Value) {
+        if self.drops_ordinals && body["kind"] == "StatefulSet" {
+            drop_ordinals(body);
+        }
+    }
+
+    /// The deletion of a StatefulSet that leaves its pods. The garbage collector has to release them first.
+    pub(super) fn orphan(&mut self, target: &Target) {
+        let live = self.get(target.kind, &target.name).map(version);
+        if live.as_ref() == Some(&target.version) {
+            self.edit(target.kind, &target.name, |set| {
+                set["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z".into();
+                set["metadata"]["finalizers"] = json!(["orphan"]);
+            });
+        }
+    }
+
+    /// The garbage collector: a StatefulSet that leaves its dependents goes after they have no owner.
+    pub(super) fn collect(&mut self, set: &str) {
+        let is_orphaning = |set: &Value| set["metadata"]["finalizers"] == json!(["orphan"]);
+        if !self
+            .get(ObjectKind::StatefulSet, set)
+            .is_some_and(is_orphaning)
+        {
+            return;
+        }
+        for kind in [ObjectKind::Pod, ObjectKind::ControllerRevision] {
+            let owned = self.list(kind);
+            let owned = owned.iter().find(|one| extract::controller(one).is_some());
+            if let Some(owned) = owned {
+                return self.set_owner(kind, &extract::name(owned), &json!([]));
+            }
+        }
+        self.remove(ObjectKind::StatefulSet, set);
+    }
+
+    pub(super) fn set_owner(&mut self, kind: ObjectKind, name: &str, owners: &Value) {
+        self.edit(kind, name, |one| {
+            one["metadata"]["ownerReferences"] = owners.clone()
+        });
     }
 
     /// A merge patch, unless the object is no longer the one that was read.
@@ -107,6 +155,7 @@ impl ApiServer {
         Documents {
             identity: Some(self.identity.clone()),
             set: self.get(ObjectKind::StatefulSet, set).cloned(),
+            controller_revisions: self.list(ObjectKind::ControllerRevision),
             pods: self.list(ObjectKind::Pod),
             claims: self.list(ObjectKind::Claim),
             volumes: self.list(ObjectKind::Volume),
@@ -119,6 +168,12 @@ impl ApiServer {
             budgets: Vec::new(),
             controller_revisions: Vec::new(),
         }
+    }
+}
+
+fn drop_ordinals(set: &mut Value) {
+    if let Some(spec) = set["spec"].as_object_mut() {
+        spec.remove("ordinals");
     }
 }
 

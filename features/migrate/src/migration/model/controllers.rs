@@ -42,12 +42,13 @@ impl World {
         let ordinals = self.ordinals;
         let count = usize::try_from(ordinals.replicas).expect("positive");
         let ordinal = ordinals.start + i32::try_from(random.below(count)).expect("small");
-        match random.below(6) {
+        match random.below(7) {
             0 => self.run_set_controller(side),
             1 => self.stop_pod(side, ordinal),
             2 => self.unmount_and_detach(side, ordinal),
             3 => self.start_pod(side, ordinal),
             4 => self.bind(side, ordinal),
+            5 => self.cluster_mut(side).collect(SET),
             _ => self.finish_detach(ordinal),
         }
     }
@@ -63,9 +64,14 @@ impl World {
 
     /// Like the real one: one change at a time, and none while a pod that remains is unready.
     fn run_set_controller(&mut self, side: Side) {
-        let Some(window) = self.window(side) else {
+        let set = self.cluster(side).get(ObjectKind::StatefulSet, SET);
+        let Some(set) = set.map(|set| extract::set(set, "")) else {
             return;
         };
+        if set.is_terminating || self.adopt(side) {
+            return;
+        }
+        let window = set.window();
         if let Some(ordinal) = window
             .ordinals()
             .find(|ordinal| !self.is_ready(side, *ordinal))
@@ -85,6 +91,34 @@ impl World {
         }
     }
 
+    /// A StatefulSet adopts a pod or revision without controller. Returns whether there was one.
+    fn adopt(&mut self, side: Side) -> bool {
+        let owner = self.owner(side);
+        let cluster = self.cluster_mut(side);
+        for kind in [ObjectKind::ControllerRevision, ObjectKind::Pod] {
+            let all = cluster.list(kind);
+            let mut alone = all.iter().filter(|one| {
+                extract::controller(one).is_none() && one["metadata"]["deletionTimestamp"].is_null()
+            });
+            if let Some(orphan) = alone.next() {
+                cluster.set_owner(kind, &extract::name(orphan), &owner);
+                return true;
+            }
+        }
+        if cluster.list(ObjectKind::ControllerRevision).is_empty() {
+            let body = json!({"apiVersion": "apps/v1", "kind": "ControllerRevision",
+                "metadata": {"name": "web-1", "namespace": NAMESPACES[index(side)], "ownerReferences": owner}});
+            cluster.create(ObjectKind::ControllerRevision, body);
+        }
+        false
+    }
+
+    fn owner(&self, side: Side) -> Value {
+        let set = self.cluster(side).get(ObjectKind::StatefulSet, SET);
+        let set = set.map(version);
+        json!([{"kind": "StatefulSet", "controller": true, "uid": set.map(|set| set.uid)}])
+    }
+
     fn create_pod(&mut self, side: Side, ordinal: i32) {
         let (claim, namespace) = (claim_name(ordinal), NAMESPACES[index(side)]);
         if self.cluster(side).get(ObjectKind::Claim, &claim).is_none() {
@@ -102,12 +136,7 @@ impl World {
                 "metadata": {"name": claim, "namespace": namespace}, "spec": {}, "status": {}});
             self.cluster_mut(side).create(ObjectKind::Claim, body);
         }
-        let set = self
-            .cluster(side)
-            .get(ObjectKind::StatefulSet, SET)
-            .map(version);
-        let owner =
-            json!([{"kind": "StatefulSet", "controller": true, "uid": set.map(|set| set.uid)}]);
+        let owner = self.owner(side);
         let body = json!({"apiVersion": "v1", "kind": "Pod",
             "metadata": {"name": pod_name(ordinal), "namespace": namespace, "ownerReferences": owner},
             "spec": {"nodeName": "node", "terminationGracePeriodSeconds": 30,

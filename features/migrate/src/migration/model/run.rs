@@ -3,7 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::migrate::{Intent, Phase, StatefulSetMigrationSpec, StatefulSetMigrationStatus, StepName};
+use api::migrate::{
+    Intent, Phase, StatefulSetMigrationSpec, StatefulSetMigrationStatus, StepName, Strategy,
+};
 use jiff::Timestamp;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, OwnerReference};
 use serde_json::{Value, json};
@@ -127,16 +129,38 @@ impl World {
                 target,
                 patch,
             } => self.cluster_mut(*side).patch(target, patch),
-            Change::Delete { side, target, .. } => self.cluster_mut(*side).delete(target),
+            Change::Delete {
+                side,
+                target,
+                orphans_dependents: true,
+            } => self.cluster_mut(*side).orphan(target),
+            Change::Delete { side, target, .. } => {
+                let has_pods = !self.cluster(*side).list(ObjectKind::Pod).is_empty();
+                if target.kind == ObjectKind::StatefulSet && has_pods {
+                    self.breaks(format!("the {side} lost its pods with their StatefulSet"));
+                }
+                self.cluster_mut(*side).delete(target);
+                if target.kind == ObjectKind::StatefulSet {
+                    self.cluster_mut(*side)
+                        .remove(ObjectKind::ControllerRevision, "web-1");
+                }
+            }
         }
         self.check_laws();
     }
 
-    /// Somebody widens the window of the source to all ordinals, or deletes a pod.
+    /// Somebody widens the window of the source to all ordinals, creating its StatefulSet again if need be, or
+    /// deletes a pod.
     pub(super) fn meddle(&mut self, random: &mut Random) {
         if random.one_in(2) {
-            self.is_widened = true;
             let ordinals = self.ordinals;
+            let whole = Window {
+                replicas: ordinals.replicas - 1,
+                ..ordinals
+            };
+            self.is_widened = true;
+            self.cluster_mut(Side::Source)
+                .create(ObjectKind::StatefulSet, set(whole));
             self.cluster_mut(Side::Source)
                 .edit(ObjectKind::StatefulSet, SET, |set| {
                     set["spec"]["ordinals"] = json!({"start": ordinals.start});
@@ -162,12 +186,20 @@ impl World {
         self.check_laws();
     }
 
+    /// The StatefulSet of the source is being deleted: it runs no pod.
+    fn has_leaving_set(&self) -> bool {
+        let set = self.cluster(Side::Source).get(ObjectKind::StatefulSet, SET);
+        set.is_some_and(|set| set["metadata"]["deletionTimestamp"].is_string())
+    }
+
     fn check_laws(&mut self) {
         let [source, destination] = Side::BOTH.map(|side| self.window(side));
-        let (Some(source), Some(destination)) = (source, destination) else {
+        let Some(destination) = destination else {
             return;
         };
-        if !self.is_widened && !source.is_disjoint(destination) {
+        if let Some(source) = source.filter(|_| !self.is_widened && !self.has_leaving_set())
+            && !source.is_disjoint(destination)
+        {
             self.breaks(format!(
                 "the source has {source} and the destination {destination}"
             ));
@@ -233,9 +265,18 @@ impl Operator {
         for (field, value) in fields.as_object().into_iter().flatten() {
             all[field] = value.clone();
         }
+        let without_ordinals = all
+            .as_object_mut()
+            .and_then(|fields| fields.remove("withoutOrdinals"))
+            .is_some();
+        let spec = crate::migration::fixture::spec(&all);
         Self {
-            spec: crate::migration::fixture::spec(&all),
-            record: StatefulSetMigrationStatus::default(),
+            record: StatefulSetMigrationStatus {
+                strategy: Some(spec.strategy.unwrap_or(Strategy::Window)),
+                without_ordinals,
+                ..StatefulSetMigrationStatus::default()
+            },
+            spec,
             memory: Memory::default(),
             reads: BTreeMap::new(),
             is_checked: None,

@@ -1,12 +1,13 @@
 //! Whole runs, forward and back, under bad luck.
 
-use api::migrate::{Abort, Phase, StepName};
+use api::migrate::{Abort, Location, Phase, StepName};
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::run::{Luck, Operator, RUN};
 use super::{Random, SET, World};
 use crate::migration::decision::ObjectKind;
+use crate::migration::documents::version;
 use crate::migration::extract;
 use crate::migration::observation::Side;
 use crate::translate::window::Window;
@@ -15,6 +16,10 @@ const SEEDS: u64 = 4;
 const BASE: Window = Window {
     start: 0,
     replicas: 3,
+};
+const FROM_5: Window = Window {
+    start: 5,
+    replicas: 2,
 };
 const FAIR: Luck = Luck {
     crashes: 0,
@@ -91,10 +96,21 @@ fn specs(world: &World) -> Vec<Value> {
     specs
 }
 
+/// The StatefulSet of the source is deleted while its pods run.
+const ORPHAN: &str = r#"{"strategy": "OrphanAdopt"}"#;
+/// The same with a server that drops `spec.ordinals`.
+const WITHOUT_ORDINALS: &str = r#"{"strategy": "OrphanAdopt", "withoutOrdinals": true}"#;
+const WINDOW: &str = "{}";
+
+fn begun(window: Window, fields: &Value) -> (World, Operator) {
+    let mut world = World::new(window);
+    world.cluster_mut(Side::Source).drops_ordinals = fields["withoutOrdinals"] == true;
+    (world, Operator::new(fields))
+}
+
 fn finished(seed: u64, luck: Luck, window: Window, fields: &Value) -> Result<World, String> {
     let mut random = Random::seeded(seed);
-    let mut world = World::new(window);
-    let mut operator = Operator::new(fields);
+    let (mut world, mut operator) = begun(window, fields);
     run_until(&mut world, &mut operator, &mut random, luck, |operator| {
         operator.phase() == Phase::Completed
     })
@@ -103,13 +119,21 @@ fn finished(seed: u64, luck: Luck, window: Window, fields: &Value) -> Result<Wor
 }
 
 #[rstest]
-#[case::fair(FAIR, BASE)]
-#[case::crashes(CRASHES, BASE)]
-#[case::lost_answers(LOST_ANSWERS, BASE)]
-#[case::from_another_start(LOST_ANSWERS, Window { start: 5, replicas: 2 })]
-fn a_run_moves_every_ordinal_and_cleans_the_source(#[case] luck: Luck, #[case] window: Window) {
+#[case::fair(FAIR, BASE, WINDOW)]
+#[case::crashes(CRASHES, BASE, WINDOW)]
+#[case::lost_answers(LOST_ANSWERS, BASE, WINDOW)]
+#[case::from_another_start(LOST_ANSWERS, FROM_5, WINDOW)]
+#[case::orphans(FAIR, BASE, ORPHAN)]
+#[case::orphans_and_lost_answers(LOST_ANSWERS, FROM_5, ORPHAN)]
+#[case::orphans_without_ordinals(LOST_ANSWERS, BASE, WITHOUT_ORDINALS)]
+fn a_run_moves_every_ordinal_and_cleans_the_source(
+    #[case] luck: Luck,
+    #[case] window: Window,
+    #[case] fields: &str,
+) {
+    let fields = serde_json::from_str(fields).expect("it is JSON");
     for seed in 1..=SEEDS {
-        let world = finished(seed, luck, window, &json!({})).expect("it completes");
+        let world = finished(seed, luck, window, &fields).expect("it completes");
         assert_eq!(world.window(Side::Destination), Some(window), "seed {seed}");
         assert!(world.is_running(Side::Destination, window), "seed {seed}");
         let claims = names(&world, Side::Destination, ObjectKind::Claim);
@@ -117,6 +141,7 @@ fn a_run_moves_every_ordinal_and_cleans_the_source(#[case] luck: Luck, #[case] w
         assert!(world.is_bound(Side::Destination), "seed {seed}");
         for kind in [
             ObjectKind::StatefulSet,
+            ObjectKind::ControllerRevision,
             ObjectKind::Claim,
             ObjectKind::Volume,
             ObjectKind::ConfigMap,
@@ -153,15 +178,19 @@ fn a_source_that_is_kept_stays_fenced() {
 }
 
 #[rstest]
-#[case::fair(FAIR)]
-#[case::crashes(CRASHES)]
-#[case::lost_answers(LOST_ANSWERS)]
-fn a_rollback_gives_the_source_back_as_it_was(#[case] luck: Luck) {
+#[case::fair(FAIR, WINDOW)]
+#[case::crashes(CRASHES, WINDOW)]
+#[case::lost_answers(LOST_ANSWERS, WINDOW)]
+#[case::orphans(FAIR, ORPHAN)]
+#[case::orphans_and_lost_answers(LOST_ANSWERS, ORPHAN)]
+#[case::orphans_without_ordinals(FAIR, WITHOUT_ORDINALS)]
+#[case::without_ordinals_and_answers(LOST_ANSWERS, WITHOUT_ORDINALS)]
+fn a_rollback_gives_the_source_back_as_it_was(#[case] luck: Luck, #[case] fields: &str) {
+    let fields: Value = serde_json::from_str(fields).expect("it is JSON");
     for seed in 1..=SEEDS {
         let mut random = Random::seeded(seed);
-        let mut world = World::new(BASE);
+        let (mut world, mut operator) = begun(BASE, &fields);
         let before = specs(&world);
-        let mut operator = Operator::new(&json!({}));
         // The rollback begins at any step of the run.
         let steps = 1 + random.below(40);
         let begin =
@@ -170,11 +199,17 @@ fn a_rollback_gives_the_source_back_as_it_was(#[case] luck: Luck) {
         if operator.record.cleanup_started {
             continue;
         }
+        let survivors = pods_that_stay(&world, &operator);
         operator.spec.abort = Some(Abort::Rollback);
         let ended = run_until(&mut world, &mut operator, &mut random, luck, |operator| {
             operator.phase() == Phase::RolledBack
         });
         ended.unwrap_or_else(|problem| panic!("seed {seed}, from step {steps}: {problem}"));
+        for (name, uid) in survivors {
+            let pod = world.cluster(Side::Source).get(ObjectKind::Pod, &name);
+            let after = pod.map(|pod| version(pod).uid);
+            assert_eq!(after, Some(uid), "seed {seed}: {name} was restarted");
+        }
         assert_eq!(specs(&world), before, "seed {seed}");
         assert!(world.is_running(Side::Source, BASE), "seed {seed}");
         assert!(world.is_bound(Side::Source), "seed {seed}");
@@ -202,11 +237,22 @@ fn a_rollback_gives_the_source_back_as_it_was(#[case] luck: Luck) {
     }
 }
 
+/// Name and UID of the source's pods whose ordinals have not begun to move.
+fn pods_that_stay(world: &World, operator: &Operator) -> Vec<(String, String)> {
+    let ordinals = operator.record.ordinals.iter();
+    let waiting = ordinals.filter(|one| one.location == Location::Source);
+    let names = waiting.map(|one| format!("{SET}-{}", one.ordinal));
+    let pods = names.filter_map(|name| {
+        let pod = world.cluster(Side::Source).get(ObjectKind::Pod, &name)?;
+        Some((name, version(pod).uid))
+    });
+    pods.collect()
+}
+
 /// The law that a run breaks within so many actions, if any.
-fn broken_law(seed: u64, luck: Luck, actions: u32) -> Option<String> {
+fn broken_law(seed: u64, luck: Luck, actions: u32, fields: &Value) -> Option<String> {
     let mut random = Random::seeded(seed);
-    let mut world = World::new(BASE);
-    let mut operator = Operator::new(&json!({}));
+    let (mut world, mut operator) = begun(BASE, fields);
     let mut left = actions;
     let ended = run_until(&mut world, &mut operator, &mut random, luck, |operator| {
         left = left.saturating_sub(1);
@@ -215,14 +261,17 @@ fn broken_law(seed: u64, luck: Luck, actions: u32) -> Option<String> {
     ended.err().filter(|_| world.broken_law.is_some())
 }
 
-#[test]
-fn interference_makes_no_disk_usable_twice() {
+#[rstest]
+#[case::window(WINDOW)]
+#[case::orphans(ORPHAN)]
+fn interference_makes_no_disk_usable_twice(#[case] fields: &str) {
+    let fields = serde_json::from_str(fields).expect("it is JSON");
     let luck = Luck {
         crashes: 100,
         meddling: 150,
         ..FAIR
     };
-    let broken = (1..=SEEDS).find_map(|seed| broken_law(seed, luck, 6_000));
+    let broken = (1..=SEEDS).find_map(|seed| broken_law(seed, luck, 6_000, &fields));
     assert_eq!(broken, None);
 }
 
@@ -235,7 +284,7 @@ fn the_laws_find_a_step_that_is_left_out(#[case] step: StepName, #[case] expecte
         left_out: Some(step),
         ..FAIR
     };
-    let broken = broken_law(1, luck, 6_000).expect("the mistake breaks a law");
+    let broken = broken_law(1, luck, 6_000, &json!({})).expect("the mistake breaks a law");
     assert!(broken.contains(expected), "{broken}");
 }
 

@@ -5,7 +5,8 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::migration::fixture::{RUN, claim, observed, pod, record, spec};
+use crate::migration::fixture::{RUN, claim, observed, pod, record, spec, tombstone, volume};
+use crate::migration::observation::VolumePhase;
 
 struct Case {
     spec: Value,
@@ -47,7 +48,7 @@ fn well(source: (i32, i32), destination: (i32, i32)) -> Observation {
 }
 
 fn decide(case: &Case) -> Next {
-    let claims = BTreeMap::from([(0, vec![]), (1, vec![claim()]), (2, vec![])]);
+    let claims = BTreeMap::from([(0, vec![]), (1, vec![claim()]), (2, vec![]), (9, vec![])]);
     decide_with(case, &claims)
 }
 
@@ -74,7 +75,11 @@ fn summary(next: &Next) -> String {
         Next::Complete => "complete".to_owned(),
         Next::LimitReached => "limit".to_owned(),
         Next::Paused => "paused".to_owned(),
-        Next::Hold(hold) => format!("hold {}", hold.reason),
+        Next::Hold(hold)
+        | Next::Ordinal {
+            decision: Decision::Hold(hold),
+            ..
+        } => format!("hold {}", hold.reason),
         Next::Ordinal {
             decision, record, ..
         } => {
@@ -222,6 +227,14 @@ fn interference_stops_all_but_an_ordinal_past_the_fence(
     // The source runs ordinal 0 again, which has moved.
     let mut observation = well((0, 1), destination);
     observation.source.pods.clear();
+    observation
+        .source
+        .claims
+        .insert("data-web-1".into(), tombstone());
+    observation.source.volumes.insert(
+        "pv-source".into(),
+        volume(VolumePhase::Released, Some("claim")),
+    );
     let case = Case {
         record,
         observation,
@@ -423,4 +436,70 @@ fn a_source_that_was_scaled_down_is_not_scaled_up() {
     let mut case = case();
     case.observation = well((1, 1), (0, 1));
     assert_eq!(summary(&decide(&case)), "1 gate");
+}
+
+/// The source has no StatefulSet; ordinal 1 is at this step.
+fn orphaned(location: Location, step: StepName, spec: Value) -> Case {
+    let mut case = Case {
+        spec,
+        record: record(location, step),
+        observation: well((1, 2), (0, 1)),
+        ..case()
+    };
+    case.record.strategy = Some(api::migrate::Strategy::OrphanAdopt);
+    case.record.orphan_started = true;
+    case.record.ordinals[1].source_pod_uid = Some("pod".into());
+    case.observation.source.set = None;
+    for pod in case.observation.source.pods.values_mut() {
+        pod.controller = None;
+    }
+    case
+}
+
+#[rstest]
+#[case::next(Location::Source, StepName::Gate, &[], json!({}), "1 release")]
+#[case::lost(Location::Source, StepName::Gate, &["web-1"], json!({}), "1 gate")]
+#[case::lost_and_accepted(
+    Location::Source, StepName::Gate, &["web-1"], json!({"acknowledge": ["Health/1"]}), "1 detach")]
+#[case::another_is_lost(Location::Source, StepName::Gate, &["web-2"], json!({}), "1 gate")]
+#[case::another_is_accepted(
+    Location::Source, StepName::Gate, &["web-2"], json!({"acknowledge": ["Health/2"]}), "1 release")]
+#[case::paused(Location::Source, StepName::Gate, &[], json!({"paused": true}), "paused")]
+#[case::release_announced(Location::Moving, StepName::Release, &[], json!({}), "1 release")]
+#[case::released(Location::Moving, StepName::Release, &["web-1"], json!({"paused": true}), "1 detach")]
+#[case::in_motion_while_another_is_lost(
+    Location::Moving, StepName::Gone, &["web-1", "web-2"], json!({}), "1 detach")]
+fn an_orphan_moves_by_its_record(
+    #[case] location: Location,
+    #[case] step: StepName,
+    #[case] lost: &[&str],
+    #[case] spec: Value,
+    #[case] expected: &str,
+) {
+    let mut case = orphaned(location, step, spec);
+    case.is_paused = case.spec["paused"] == true;
+    for pod in lost {
+        case.observation.source.pods.remove(*pod);
+    }
+    assert_eq!(summary(&decide(&case)), expected);
+}
+
+#[rstest]
+#[case::the_next_one_follows(StepName::RGrow, "0 r-release")]
+#[case::one_in_motion_goes_first(StepName::RGone, "1 r-gone")]
+fn without_ordinals_a_drained_one_waits_for_the_set(
+    #[case] step: StepName,
+    #[case] expected: &str,
+) {
+    let mut case = orphaned(Location::Moving, step, json!({}));
+    case.record.without_ordinals = true;
+    case.direction = Direction::Back;
+    if step == StepName::RGone {
+        let dest = pod("pod-dest", "set-dest");
+        case.observation
+            .destination
+            .pods
+            .insert("web-1".into(), dest);
+    }
+    assert_eq!(summary(&decide(&case)), expected);
 }

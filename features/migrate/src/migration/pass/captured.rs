@@ -10,6 +10,7 @@ use serde_json::Value;
 
 use super::{Pass, Plan};
 use crate::migration::documents::version;
+use crate::migration::extract;
 use crate::migration::observation::Version;
 use crate::migration::rendered::{Rendered, Translation, rendered};
 use crate::record::capture::{Capture, CaptureCopies, CapturedObjects, PackedCapture, compare};
@@ -114,9 +115,12 @@ impl Pass<'_> {
                 "the StatefulSet of the source is gone; create it again and raise spec.retry";
             (HoldReason::SourceVanished, message.to_owned())
         })?;
+        let owner = version(&stateful_set).uid;
+        let revisions = source.controller_revisions.iter();
+        let revisions = revisions.filter(|revision| extract::is_controlled_by(revision, &owner));
         let objects = CapturedObjects {
+            controller_revisions: revisions.cloned().collect(),
             stateful_set,
-            controller_revisions: Vec::new(),
             claims: source.claims.clone(),
             volumes: source.volumes.clone(),
         };

@@ -9,8 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::captured::Captured;
 use super::{Pass, Plan};
 use crate::migration::decision::{Change, Decision, Step};
+use crate::migration::documents::version;
+use crate::migration::extract;
 use crate::migration::finish::{self, Finish, MovedClaims};
-use crate::migration::observation::Side;
+use crate::migration::observation::{Side, Version};
 use crate::migration::undo::{self, Undo};
 use crate::record::lock::LockGoal;
 
@@ -53,6 +55,7 @@ impl Pass<'_> {
             moved_to: &moved_to,
             settings: &settings,
             unlock: &unlock,
+            revisions: &self.left_revisions(known),
             absent_since: self.memory.source_absent_since,
             observation: &self.observation,
             now: self.known.now,
@@ -66,6 +69,19 @@ impl Pass<'_> {
             self.record.cleanup_started |= matches!(decision, Decision::Act(_));
         }
         self.decided(decision)
+    }
+
+    /// A deletion that leaves the pods leaves the ControllerRevisions too.
+    fn left_revisions(&self, known: &Captured) -> Vec<(String, Version)> {
+        let captured = known.packed.capture().controller_revisions().iter();
+        let captured: Vec<String> = captured.map(|one| version(one).uid).collect();
+        let live = self.known.source.controller_revisions.iter();
+        let left = live.filter(|one| {
+            self.record.orphan_started
+                && captured.contains(&version(one).uid)
+                && extract::controller(one).is_none()
+        });
+        left.map(|one| (extract::name(one), version(one))).collect()
     }
 
     fn unlock(&self, goal: LockGoal) -> Vec<Change> {

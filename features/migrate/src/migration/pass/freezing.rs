@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use api::migrate::{CaptureRecord, HoldReason, Phase};
+use api::migrate::{CaptureRecord, HoldReason, Phase, StepName, Strategy};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::Value;
 
 use super::captured::Captured;
-use super::{Pass, Plan};
+use super::{Next, Pass, Plan};
 use crate::migration::decision::Decision;
 use crate::migration::documents::version;
 use crate::migration::extract;
@@ -64,6 +64,9 @@ impl Pass<'_> {
             source_namespace: &self.known.spec.source_namespace,
             owner: self.known.owner,
             copies: &known.copies,
+            orphans: self.record.strategy == Some(Strategy::OrphanAdopt),
+            orphan_started: self.record.orphan_started,
+            source_uid: self.record.source_stateful_set_uid.as_deref(),
             capture: Some(&known.packed),
             locks: &locks,
             set: set.as_ref(),
@@ -86,6 +89,14 @@ impl Pass<'_> {
     /// The first change outside starts the run.
     fn starts(mut self, decision: Decision) -> Plan {
         self.record.started |= matches!(decision, Decision::Act(_));
+        if matches!(&decision, Decision::Act(step) if step.name == StepName::Orphan) {
+            self.record.orphan_started = true;
+            let intent = self.known.record.intent.as_ref();
+            let is_saved = intent.is_some_and(|intent| intent.step == StepName::Orphan);
+            if let Some(step) = self.due_mirror().filter(|_| is_saved) {
+                return self.ends(Next::Mirror(step));
+            }
+        }
         self.decided(decision)
     }
 

@@ -8,6 +8,7 @@ mod captured;
 mod end;
 mod freezing;
 mod holds;
+mod recreating;
 #[cfg(test)]
 mod tests;
 
@@ -140,7 +141,10 @@ pub fn plan(known: &Known<'_>) -> Plan {
         is_deleting: known.is_deleting,
         is_edited: known.record.observed_generation != Some(known.generation),
     });
-    let pass = Pass::new(known);
+    let mut pass = Pass::new(known);
+    if course == Course::RollBack {
+        pass.notice_recreation();
+    }
     let changed = pass.changed_identity().filter(|_| course.writes());
     let plan = match changed {
         Some(hold) => pass.decided(Decision::Hold(hold)),
@@ -414,7 +418,7 @@ impl<'a> Pass<'a> {
         }
         let next = moves::next(&Moves {
             spec: self.known.spec,
-            record: self.known.record,
+            record: &self.record,
             run: &self.run,
             direction,
             is_paused: self.known.is_paused || self.known.spec.paused,
@@ -428,6 +432,7 @@ impl<'a> Pass<'a> {
         match next {
             moves::Next::Complete => match direction {
                 Direction::Forward => self.goes_on(Phase::Finalizing),
+                Direction::Back if self.record.orphan_started => self.recreate(known),
                 Direction::Back => self.undo(known),
             },
             moves::Next::LimitReached | moves::Next::Paused => self.ends(Next::Paused),
@@ -467,7 +472,9 @@ impl<'a> Pass<'a> {
             .ordinals
             .iter()
             .all(|ordinal| ordinal.location == Location::Source);
-        if all_back {
+        if self.record.orphan_started && (all_back || !self.record.without_ordinals) {
+            self.recreate(known)
+        } else if all_back {
             self.undo(known)
         } else {
             self.moves(known, Direction::Back)

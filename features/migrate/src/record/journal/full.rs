@@ -51,6 +51,8 @@ fn full_status(
         preserved_pvs: claims().map(|claim| claim.source_pv.clone()).collect(),
         started: true,
         cleanup_started: true,
+        orphan_started: true,
+        without_ordinals: true,
         run_id: uid(),
         strategy: Some(Strategy::OrphanAdopt),
         observed_retry: i64::MAX,
