@@ -57,6 +57,10 @@ closed_set! {
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(transform = never_null, transform = none_required)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and they are fields of the API"
+)]
 pub struct StatefulSetMigrationStatus {
     /// How far the run is.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -25,6 +25,8 @@ closed_set! {
         Gate = "gate",
         /// The source no longer wants the pod of the ordinal.
         Release = "release",
+        /// A person raised `retry` on `SourceWidened`: the source StatefulSet has no ordinal that it has given away.
+        Narrow = "narrow",
         /// The pod does not exist at the source.
         Gone = "gone",
         /// The source has let go of each disk of the ordinal, and a read of EC2 shows it free.
@@ -102,6 +104,7 @@ impl StepName {
         match self {
             Self::Orphan
             | Self::Release
+            | Self::Narrow
             | Self::Fence
             | Self::Grow
             | Self::CleanPv

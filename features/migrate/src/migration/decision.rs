@@ -8,6 +8,10 @@ use api::migrate::{FailReason, HoldReason, StallReason, StepName};
 use serde_json::Value;
 
 use super::observation::{Side, Version};
+use crate::record::hashes::sha256;
+
+/// Hexadecimal digits of the token of an intent.
+const TOKEN_LENGTH: usize = 16;
 
 /// What comes next in a part of the run.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,6 +29,18 @@ pub enum Decision {
         step: StepName,
         /// The volume ids.
         ids: Vec<String>,
+        /// The earliest time at which the read may begin.
+        not_before: Duration,
+    },
+    /// EC2 must be searched for the snapshots of an ordinal. Searches that began before this time, by the clock of
+    /// the process, are not enough.
+    ReadSnapshots {
+        /// The step that needs it.
+        step: StepName,
+        /// The ordinal.
+        ordinal: i32,
+        /// The tags that they have.
+        tags: BTreeMap<String, String>,
         /// The earliest time at which the read may begin.
         not_before: Duration,
     },
@@ -132,6 +148,15 @@ pub enum Change {
         /// Their keys.
         keys: Vec<String>,
     },
+    /// Creates a snapshot of a disk, and does not wait for its completion.
+    CreateSnapshot {
+        /// The volume id.
+        disk: String,
+        /// Its tags, by which it is found after a lost answer.
+        tags: BTreeMap<String, String>,
+        /// How many attempts have failed, as far as EC2 shows. Another attempt is another intent.
+        attempt: i32,
+    },
     /// Deletes exactly the version that was read, with the object's own grace period.
     Delete {
         /// Where.
@@ -141,6 +166,15 @@ pub enum Change {
         /// Whether its dependents stay.
         orphans_dependents: bool,
     },
+}
+
+impl Change {
+    /// Names the change by its text: the version that it is bound to may differ in the pass that makes it.
+    pub fn token(&self) -> String {
+        let mut token = sha256(self.to_string().as_bytes());
+        token.truncate(TOKEN_LENGTH);
+        token
+    }
 }
 
 impl Decision {
@@ -183,7 +217,7 @@ impl Decision {
         match self {
             Self::Act(step) => Some(step.name),
             Self::Wait(wait) => Some(wait.step),
-            Self::ReadDisks { step, .. } => Some(*step),
+            Self::ReadDisks { step, .. } | Self::ReadSnapshots { step, .. } => Some(*step),
             Self::Done | Self::Hold(_) | Self::Fail(_) => None,
         }
     }
@@ -214,6 +248,13 @@ impl fmt::Display for Change {
             }
             Self::DeleteTags { disk, keys } => {
                 write!(f, "delete tags {} of disk {disk}", keys.join(", "))
+            }
+            Self::CreateSnapshot { disk, attempt, .. } => {
+                write!(f, "create a snapshot of disk {disk}")?;
+                if *attempt > 0 {
+                    write!(f, ", attempt {}", attempt.saturating_add(1))?;
+                }
+                Ok(())
             }
             Self::Delete {
                 side,

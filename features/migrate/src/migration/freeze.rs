@@ -438,18 +438,22 @@ fn hydrate(freeze: &Freeze<'_>) -> Decision {
     first_unfinished(volumes.chain(claims).chain(bound))
 }
 
+impl NewPair {
+    /// Whether volume and claim are bound to each other.
+    pub fn is_bound(&self) -> bool {
+        let volume = self.volume.live.as_ref();
+        let claim = self.claim.live.as_ref();
+        let phases = [
+            volume.and_then(|live| live.text("/status/phase")),
+            claim.and_then(|live| live.text("/status/phase")),
+        ];
+        phases == [Some("Bound"); 2]
+    }
+}
+
 fn bound(pair: &NewPair) -> Decision {
     let claim = &pair.claim.wanted;
-    let phase = |live: Option<&str>| live == Some("Bound");
-    let live = pair.claim.live.as_ref();
-    let is_bound = phase(live.and_then(|live| live.text("/status/phase")))
-        && phase(
-            pair.volume
-                .live
-                .as_ref()
-                .and_then(|live| live.text("/status/phase")),
-        );
-    if is_bound {
+    if pair.is_bound() {
         return Decision::Done;
     }
     Decision::Wait(Wait {

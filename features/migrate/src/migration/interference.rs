@@ -7,7 +7,9 @@ use api::migrate::{
     HoldReason, Location, OrdinalRecord, StatefulSetMigrationStatus, StepName, Strategy,
 };
 
-use super::decision::Hold;
+use serde_json::json;
+
+use super::decision::{Change, Hold, ObjectKind, Step, Target};
 use super::handover::Direction;
 use super::observation::{ClusterState, Observation, SetState, Side};
 use super::orphan::recreated_by_others;
@@ -240,22 +242,49 @@ fn source(run: &Run<'_>) -> Option<Hold> {
         );
         return Some(run.hold(HoldReason::SourceEdited, message));
     }
+    let live = set.window();
+    let allowed = surplus(run, set)?;
+    let message = format!(
+        "StatefulSet {} in the source has {live}, need {allowed}; set it back and raise spec.retry",
+        run.set
+    );
+    Some(run.hold(HoldReason::SourceWidened, message))
+}
+
+/// The widest window that the source may have, if it has a wider one.
+fn surplus(run: &Run<'_>, set: &SetState) -> Option<Window> {
     let window = run.window()?;
     let fewest = *run.moved(Side::Source, window).start();
     let allowed = Window {
         start: window.start + fewest,
         replicas: window.replicas - fewest,
     };
-    let live = set.window();
-    let is_wider = live.ordinals().any(|ordinal| !allowed.contains(ordinal));
-    if !is_wider {
+    let is_wider = |ordinal| !allowed.contains(ordinal);
+    set.window().ordinals().any(is_wider).then_some(allowed)
+}
+
+/// The change that takes ordinals from the source which it has given away. Only of the StatefulSet of the run.
+pub fn narrowed(run: &Run<'_>, namespace: &str) -> Option<Step> {
+    let set = run.cluster(Side::Source).set.as_ref()?;
+    let recorded = run.record.source_stateful_set_uid.as_ref();
+    if (recorded != Some(&set.version.uid) && !is_of_rollback(run, set)) || set.is_terminating {
         return None;
     }
-    let message = format!(
-        "StatefulSet {} in the source has {live}, need {allowed}; set it back and raise spec.retry",
-        run.set
-    );
-    Some(run.hold(HoldReason::SourceWidened, message))
+    let allowed = surplus(run, set)?;
+    Some(Step {
+        name: StepName::Narrow,
+        ordinal: None,
+        change: Change::Patch {
+            side: Side::Source,
+            target: Target {
+                kind: ObjectKind::StatefulSet,
+                namespace: Some(namespace.to_owned()),
+                name: run.set.to_owned(),
+                version: set.version.clone(),
+            },
+            patch: json!({"spec": {"ordinals": {"start": allowed.start}, "replicas": allowed.replicas}}),
+        },
+    })
 }
 
 /// Another UID is accepted in a rollback alone, and only with our marker.

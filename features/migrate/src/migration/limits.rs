@@ -56,6 +56,7 @@ pub fn judge(
         | StepName::Orphan
         | StepName::Gate
         | StepName::Release
+        | StepName::Narrow
         | StepName::Fence
         | StepName::Snapshot
         | StepName::Retag

@@ -23,6 +23,7 @@ pub mod moves;
 pub mod observation;
 pub mod orphan;
 pub mod pass;
+pub mod preview;
 pub mod progress;
 pub mod rendered;
 mod status;

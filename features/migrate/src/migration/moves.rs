@@ -1,21 +1,24 @@
 //! Which ordinal moves, and what its next change is: interference, gate and handover together. Pure.
 
+mod alone;
+mod recorded;
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::migrate::{
-    CheckId, HoldReason, Location, NodeRecord, OrdinalRecord, StallReason,
+    CheckId, HoldReason, Location, OrdinalRecord, SnapshotTime, StallReason,
     StatefulSetMigrationSpec, StatefulSetMigrationStatus, StepName,
 };
 use jiff::Timestamp;
 
-use super::decision::{Decision, Hold, Step, Wait};
+use super::decision::{Decision, Hold, Wait};
 use super::gate::{self, Gate};
-use super::handover::{self, Direction, Handover, HandoverClaim, Proof, Tags, changed_tags};
+use super::handover::{self, Direction, Handover, HandoverClaim, Proof, Snapshots, Tags};
 use super::interference::{self, Run};
 use super::observation::{Observation, Side};
-use super::orphan::is_orphaned;
-use super::progress;
 use crate::translate::window::Window;
 
 /// Everything that the decision needs.
@@ -29,6 +32,10 @@ pub struct Moves<'a> {
     pub run: &'a str,
     /// Which way ordinals go now.
     pub direction: Direction,
+    /// The tags that name the migration.
+    pub marker: &'a BTreeMap<String, String>,
+    /// Whether the change of the saved intent was certainly not begun yet.
+    pub is_intent_unused: bool,
     /// Whether a person has asked for a pause.
     pub is_paused: bool,
     /// The claims of each ordinal.
@@ -43,6 +50,13 @@ pub struct Moves<'a> {
     pub now: Timestamp,
     /// The time since the start of the process.
     pub elapsed: Duration,
+}
+
+/// What the decision about one ordinal borrows.
+struct Context {
+    old_tags: BTreeMap<String, Tags>,
+    accepts_unready: Vec<i32>,
+    snapshots: Option<Snapshots>,
 }
 
 /// What comes next.
@@ -127,19 +141,6 @@ impl Moves<'_> {
         }
     }
 
-    /// Whether the source has no StatefulSet by the work of this run.
-    fn is_orphaned(&self) -> bool {
-        is_orphaned(self.record, self.observation)
-    }
-
-    /// Whether an ordinal on its way back waits until the StatefulSet of the source can be created again.
-    fn is_parked(&self, record: &OrdinalRecord) -> bool {
-        self.direction == Direction::Back
-            && self.is_orphaned()
-            && record.location == Location::Moving
-            && record.step == Some(StepName::RGrow)
-    }
-
     /// Whether a cluster runs the pod of an ordinal, by the window of its StatefulSet.
     fn runs(&self, side: Side, ordinal: i32) -> bool {
         let set = self.observation.cluster(side).set.as_ref();
@@ -160,84 +161,6 @@ impl Moves<'_> {
         is_begun
             || !self.runs(self.direction.from(), record.ordinal)
             || self.runs(self.direction.to(), record.ordinal)
-    }
-
-    /// Without a StatefulSet in the source the record shows whether an ordinal has left it: its pod may be lost
-    /// for other reasons.
-    ///
-    /// | recorded step  | its pod in the source     | has left |
-    /// |----------------|---------------------------|----------|
-    /// | after release  | any                       | yes      |
-    /// | release        | gone, ending, or another  | yes      |
-    /// | release        | there                     | no       |
-    /// | gate, or none  | any                       | no       |
-    fn has_left(&self, record: &OrdinalRecord) -> bool {
-        let step = record.step.filter(|step| !step.is_rollback());
-        let Some(step) = step.filter(|_| record.location == Location::Moving) else {
-            return false;
-        };
-        let name = format!("{}-{}", self.spec.stateful_set_name, record.ordinal);
-        let pod = self.observation.source.pods.get(&name);
-        let is_there = pod.is_some_and(|pod| {
-            let recorded = record.source_pod_uid.as_ref();
-            !pod.is_terminating && recorded.is_none_or(|uid| *uid == pod.version.uid)
-        });
-        step > StepName::Release || (step == StepName::Release && !is_there)
-    }
-
-    /// The ordinals that the source still runs without a StatefulSet.
-    fn orphans(&self) -> Option<Vec<i32>> {
-        let is_alone = self.direction == Direction::Forward && self.is_orphaned();
-        is_alone.then(|| {
-            let ordinals = self.record.ordinals.iter();
-            let there = ordinals.filter(|record| {
-                let is_of_window = !self.is_dormant(record.ordinal);
-                is_of_window && record.location != Location::Destination && !self.has_left(record)
-            });
-            there.map(|record| record.ordinal).collect()
-        })
-    }
-
-    /// Every ordinal that waits for the StatefulSet of the source is free, by live reads.
-    fn before_restart(&self) -> Next {
-        let parked = self.record.ordinals.iter();
-        let parked: Vec<&OrdinalRecord> = parked.filter(|one| self.is_parked(one)).collect();
-        for record in &parked {
-            let decision = match self.before_restart_of(record) {
-                Ok(Decision::Done) => continue,
-                Ok(Decision::ReadDisks {
-                    step, not_before, ..
-                }) => {
-                    let claims = parked.iter().flat_map(|record| &record.claims);
-                    let ids = claims.map(|claim| claim.volume_id.clone()).collect();
-                    Decision::ReadDisks {
-                        step,
-                        ids,
-                        not_before,
-                    }
-                }
-                Ok(decision) => decision,
-                Err(hold) => return Next::Hold(hold),
-            };
-            return Next::Ordinal {
-                decision,
-                record: Box::new((*record).clone()),
-                proof: Box::new(self.proof.clone()),
-            };
-        }
-        Next::Complete
-    }
-
-    fn before_restart_of(&self, record: &OrdinalRecord) -> Result<Decision, Hold> {
-        let claims = self.claims_of(record)?;
-        let old_tags = old_tags(record);
-        let accepts_unready = self.accepted_unready();
-        Ok(handover::before_restart(&self.handover(
-            record,
-            claims,
-            &old_tags,
-            &accepts_unready,
-        )))
     }
 
     /// Whether the ordinal may be finished although somebody interferes. The record alone does not allow it: once
@@ -356,9 +279,8 @@ impl Moves<'_> {
             Ok(claims) => claims,
             Err(hold) => return Next::Hold(hold),
         };
-        let accepts_unready = self.accepted_unready();
-        let old_tags = old_tags(record);
-        let handover = self.handover(record, claims, &old_tags, &accepts_unready);
+        let context = self.context(record);
+        let handover = self.handover(record, claims, &context);
         let proof = self.proof.advanced(&handover);
         let is_begun = if handover.is_orphaned && self.direction == Direction::Forward {
             handover.is_dormant || self.is_in_motion(record)
@@ -371,7 +293,7 @@ impl Moves<'_> {
                 ..handover
             })
         } else {
-            self.begin(&handover, record.ordinal, claims, &accepts_unready)
+            self.begin(&handover)
         };
         let record = self.advanced(record, &decision);
         Next::Ordinal {
@@ -381,12 +303,30 @@ impl Moves<'_> {
         }
     }
 
+    fn context(&self, record: &OrdinalRecord) -> Context {
+        let is_wanted = self.spec.snapshots.when == SnapshotTime::AfterDetach;
+        let claims = record.claims.iter();
+        let recorded = claims.filter(|claim| claim.snapshot_id.is_some());
+        let intent = self.record.intent.as_ref();
+        Context {
+            old_tags: old_tags(record),
+            accepts_unready: self.accepted_unready(),
+            snapshots: is_wanted.then(|| Snapshots {
+                search: Snapshots::search(self.marker, self.run, record.ordinal),
+                user_tags: self.spec.snapshots.tags.clone(),
+                recorded: recorded.map(|claim| claim.name.clone()).collect(),
+                attempt: record.attempts,
+                intent: intent.map(|intent| intent.token.clone()),
+                is_intent_unused: self.is_intent_unused,
+            }),
+        }
+    }
+
     fn handover<'h>(
         &'h self,
         record: &'h OrdinalRecord,
         claims: &'h [HandoverClaim],
-        old_tags: &'h BTreeMap<String, Tags>,
-        accepts_unready: &'h [i32],
+        context: &'h Context,
     ) -> Handover<'h> {
         let is_forward = self.direction == Direction::Forward;
         Handover {
@@ -414,81 +354,15 @@ impl Moves<'_> {
                 .spec
                 .acknowledges(HoldReason::UncleanDetach.as_str(), Some(record.ordinal)),
             cluster_names: self.spec.fence_names(),
-            old_tags,
+            old_tags: &context.old_tags,
+            snapshots: context.snapshots.as_ref(),
             claims,
-            accepts_unready,
+            accepts_unready: &context.accepts_unready,
             observation: self.observation,
             proof: self.proof,
             now: self.now,
             elapsed: self.elapsed,
         }
-    }
-
-    /// The record of an ordinal after this decision about it.
-    fn advanced(&self, record: &OrdinalRecord, decision: &Decision) -> OrdinalRecord {
-        match decision {
-            // A person acts first: the record stays.
-            Decision::Hold(_) | Decision::Fail(_) => record.clone(),
-            Decision::Wait(_) | Decision::Act(_) | Decision::ReadDisks { .. } | Decision::Done => {
-                let mut next =
-                    progress::advanced(record, self.direction, decision.step(), self.now);
-                if matches!(decision, Decision::Act(step) if is_release(step)) {
-                    self.remember_pod(&mut next);
-                }
-                if decision.step() == Some(StepName::Retag) {
-                    self.remember_tags(&mut next);
-                }
-                next
-            }
-        }
-    }
-
-    /// Records the tags of the disks as they are before the first change.
-    fn remember_tags(&self, record: &mut OrdinalRecord) {
-        let Some(names) = self.spec.fence_names() else {
-            return;
-        };
-        for claim in record
-            .claims
-            .iter_mut()
-            .filter(|claim| claim.old_tags.is_none())
-        {
-            let read = self.observation.disks.get(&claim.volume_id);
-            let disk = read.and_then(|read| read.disk.as_ref());
-            claim.old_tags = disk.map(|disk| changed_tags(&disk.tags, names));
-        }
-    }
-
-    /// The UID of the pod that the release was about. Before it, a pod may come back with another one.
-    fn released_pod<'r>(&self, record: &'r OrdinalRecord) -> Option<&'r str> {
-        let is_back = self.direction == Direction::Back;
-        let of_this_move = record.step.filter(|step| step.is_rollback() == is_back);
-        of_this_move.filter(|_| record.location == Location::Moving)?;
-        match self.direction {
-            Direction::Forward => record.source_pod_uid.as_deref(),
-            Direction::Back => record.dest_pod_uid.as_deref(),
-        }
-    }
-
-    /// Records the pod that is to go and, forward, its node: the evidence of the later steps is about them.
-    fn remember_pod(&self, record: &mut OrdinalRecord) {
-        let cluster = self.observation.cluster(self.direction.from());
-        let name = format!("{}-{}", self.spec.stateful_set_name, record.ordinal);
-        let pod = cluster.pods.get(&name);
-        let uid = pod.map(|pod| pod.version.uid.clone());
-        if self.direction == Direction::Back {
-            record.dest_pod_uid = uid;
-            return;
-        }
-        record.source_pod_uid = uid;
-        record.node = pod.and_then(|pod| pod.node.as_ref()).map(|name| {
-            let node = cluster.nodes.get(name);
-            NodeRecord {
-                name: name.clone(),
-                instance: node.and_then(|node| node.instance.clone()),
-                boot_id: node.map(|node| node.boot_id.clone()),
-            }
-        });
     }
 
     /// Another ordinal of the source is down because somebody has scaled it: a release would scale it back.
@@ -510,21 +384,15 @@ impl Moves<'_> {
     }
 
     /// The gate, then the release.
-    fn begin(
-        &self,
-        handover: &Handover<'_>,
-        ordinal: i32,
-        claims: &[HandoverClaim],
-        accepts_unready: &[i32],
-    ) -> Decision {
+    fn begin(&self, handover: &Handover<'_>) -> Decision {
         let orphans = self.orphans();
         let is_whole = self.direction == Direction::Back && self.is_orphaned();
         let gate = gate::judge(&Gate {
             direction: self.direction,
-            ordinal,
+            ordinal: handover.ordinal,
             set: &self.spec.stateful_set_name,
-            claims,
-            accepts_unready,
+            claims: handover.claims,
+            accepts_unready: handover.accepts_unready,
             orphans: orphans.as_deref(),
             // Without ordinals in the source, all that has moved is down together.
             exhausted_budget: self.exhausted_budget.filter(|_| !is_whole),
@@ -534,7 +402,7 @@ impl Moves<'_> {
         if gate != Decision::Done {
             return gate;
         }
-        self.narrowed_source(ordinal)
+        self.narrowed_source(handover.ordinal)
             .unwrap_or_else(|| handover::next(handover))
     }
 }
@@ -544,10 +412,3 @@ fn old_tags(record: &OrdinalRecord) -> BTreeMap<String, Tags> {
     let tags = claims.filter_map(|claim| Some((claim.name.clone(), claim.old_tags.clone()?)));
     tags.collect()
 }
-
-fn is_release(step: &Step) -> bool {
-    matches!(step.name, StepName::Release | StepName::RRelease)
-}
-
-#[cfg(test)]
-mod tests;

@@ -282,6 +282,24 @@ pub struct DiskRead {
     pub began: Duration,
 }
 
+/// A snapshot of a disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotState {
+    /// Its id.
+    pub id: String,
+    /// Its tags.
+    pub tags: BTreeMap<String, String>,
+}
+
+/// The answer of EC2 about the snapshots of an ordinal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SnapshotRead {
+    /// All that have the tags of the search.
+    pub found: Vec<SnapshotState>,
+    /// When the read began, by the clock of the process. It may miss later changes.
+    pub began: Duration,
+}
+
 /// What is known of both clusters and EC2.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Observation {
@@ -291,6 +309,8 @@ pub struct Observation {
     pub destination: ClusterState,
     /// Disks by volume id.
     pub disks: BTreeMap<String, DiskRead>,
+    /// Snapshots by ordinal.
+    pub snapshots: BTreeMap<i32, SnapshotRead>,
 }
 
 impl Observation {

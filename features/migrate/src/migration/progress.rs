@@ -47,8 +47,31 @@ pub fn advanced(
         return arrived(next, direction);
     };
     next.location = Location::Moving;
+    if next.step != Some(step) {
+        next.attempts = 0;
+    }
     next.step = Some(step);
     next
+}
+
+/// The record of an ordinal that its old cluster has released, whose pod is ready or not: the downtime begins in
+/// the first pass that does not see it ready.
+pub fn seen(record: &mut OrdinalRecord, is_ready: bool, now: Timestamp) {
+    let is_released = record.location == Location::Moving && record.times.released.is_some();
+    if is_released && !is_ready {
+        record.times.unready.get_or_insert(MicroTime(now));
+    }
+}
+
+/// A person has raised `spec.retry`: the step of the ordinal in motion is begun again. Attempts of a snapshot are
+/// counted where they are made.
+pub fn begun_again(record: &mut StatefulSetMigrationStatus) {
+    let moving = record.ordinals.iter_mut().find(|ordinal| {
+        ordinal.location == Location::Moving && ordinal.step != Some(StepName::Snapshot)
+    });
+    if let Some(ordinal) = moving {
+        ordinal.attempts = ordinal.attempts.saturating_add(1);
+    }
 }
 
 /// Brings the fields up to date that only repeat what the records of the ordinals say.
@@ -238,6 +261,46 @@ mod tests {
         record.times.unready = Some(MicroTime(time(3)));
         let record = advanced(&record, Direction::Forward, None, time(10));
         assert_eq!(record.downtime_seconds, Some(7.0));
+    }
+
+    #[rstest]
+    #[case::ready(StepName::Gone, true, false)]
+    #[case::not_ready(StepName::Gone, false, true)]
+    #[case::before_the_release(StepName::Release, false, false)]
+    fn a_released_pod_is_down_when_it_is_not_ready(
+        #[case] step: StepName,
+        #[case] is_ready: bool,
+        #[case] expected: bool,
+    ) {
+        let mut record = advanced(&waiting(), Direction::Forward, Some(step), time(1));
+        seen(&mut record, is_ready, time(2));
+        assert_eq!(record.times.unready.is_some(), expected);
+    }
+
+    #[test]
+    fn attempts_are_counted_until_the_next_step() {
+        let first = advanced(
+            &waiting(),
+            Direction::Forward,
+            Some(StepName::Attach),
+            time(1),
+        );
+        let mut status = StatefulSetMigrationStatus {
+            ordinals: vec![first],
+            ..StatefulSetMigrationStatus::default()
+        };
+        begun_again(&mut status);
+        begun_again(&mut status);
+        assert_eq!(status.ordinals[0].attempts, 2);
+        let same = advanced(
+            &status.ordinals[0],
+            Direction::Forward,
+            Some(StepName::Attach),
+            time(2),
+        );
+        assert_eq!(same.attempts, 2);
+        let next = advanced(&same, Direction::Forward, Some(StepName::Ready), time(3));
+        assert_eq!(next.attempts, 0);
     }
 
     #[test]

@@ -121,16 +121,20 @@ fn drain(undo: &Undo<'_>) -> Decision {
     Decision::act(at, None, change)
 }
 
+/// The hold of a rollback that would leave claims behind.
+pub fn extra_claims(set: &str, claims: &[String]) -> Decision {
+    let message = format!(
+        "the destination has claims of StatefulSet {set} that no ordinal of this run has: {}; move their data, then \
+         accept with spec.acknowledge: [DestExtraClaims]",
+        claims.join(", ")
+    );
+    Decision::hold(HoldReason::DestExtraClaims, None, message)
+}
+
 /// Claims and tombstones first, then the volumes that they leave.
 fn clean(undo: &Undo<'_>) -> Decision {
     if !undo.extra_claims.is_empty() {
-        let message = format!(
-            "the destination has claims of StatefulSet {} that no ordinal of this run has: {}; move their data, \
-             then accept with spec.acknowledge: [DestExtraClaims]",
-            undo.set,
-            undo.extra_claims.join(", ")
-        );
-        return Decision::hold(HoldReason::DestExtraClaims, None, message);
+        return extra_claims(undo.set, undo.extra_claims);
     }
     let claims = undo.claims.iter().map(|claim| clean_claim(undo, claim));
     let volumes = undo.claims.iter().map(|claim| clean_volume(undo, claim));

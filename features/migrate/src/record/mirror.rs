@@ -23,6 +23,7 @@ pub fn needs_mirror(step: StepName) -> bool {
         | StepName::Orphan
         | StepName::RRecreate => true,
         StepName::Capture
+        | StepName::Narrow
         | StepName::Lock
         | StepName::Protect
         | StepName::Hydrate

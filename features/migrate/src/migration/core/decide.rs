@@ -7,6 +7,7 @@ use api::migrate::{
     FailReason, HoldReason, InvalidSpec, Phase, StallReason, StatefulSetMigrationSpec,
     StatefulSetMigrationStatus, StepName, reasons,
 };
+use engine::KindCore;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kernel::Class;
 
@@ -249,11 +250,20 @@ impl<'a> Deciding<'a> {
             source: sides.source,
             destination: sides.destination,
             disks: &self.disks,
+            snapshots: &self.world.observed.snapshots,
+            is_intent_unused: self.is_intent_unused(),
             exhausted_budget: budget,
             memory: &self.memory,
             now: self.world.now,
             elapsed: self.world.elapsed,
         }
+    }
+
+    /// Whether this process has saved the intent and has not begun its change.
+    fn is_intent_unused(&self) -> bool {
+        let saved = self.core.saved_intents(&self.world.object.status);
+        let mut fresh = self.world.fresh_intents.iter();
+        fresh.any(|intent| saved.contains(intent))
     }
 
     fn plan(&self, sides: Option<&Sides<'_>>) -> Plan {
@@ -320,9 +330,6 @@ impl<'a> Deciding<'a> {
         self.record.strategy = chosen_strategy(survey).ok();
         self.record.without_ordinals = !preflight::has_ordinals(survey);
         self.zones = zones(survey);
-        if self.spec.dry_run {
-            return Ok(None);
-        }
         self.sides()
     }
 
@@ -345,7 +352,7 @@ impl<'a> Deciding<'a> {
             }
             return Ok(Some(live));
         }
-        if let Some(cached) = self.cached()
+        if let Some(cached) = self.cached().filter(|_| self.is_checked.is_none())
             && self.shows_wait(&cached)
         {
             return Ok(Some(cached));
@@ -379,7 +386,10 @@ impl<'a> Deciding<'a> {
             Read::Migration => observed.migration.is_none(),
             Read::Capture(_) => observed.capture.is_none(),
             Read::Documents { side, .. } => !observed.documents.contains_key(side),
-            Read::Connection { .. } | Read::Disks { .. } | Read::Survey { .. } => true,
+            Read::Connection { .. }
+            | Read::Disks { .. }
+            | Read::Snapshots { .. }
+            | Read::Survey { .. } => true,
         });
         missing.collect()
     }
@@ -423,7 +433,9 @@ impl<'a> Deciding<'a> {
     /// A wait, or a read of EC2, may be decided on the caches.
     fn shows_wait(&self, cached: &Sides<'_>) -> bool {
         match self.plan(Some(cached)).next {
-            Next::Decided(Decision::Wait(_) | Decision::ReadDisks { .. }) => true,
+            Next::Decided(
+                Decision::Wait(_) | Decision::ReadDisks { .. } | Decision::ReadSnapshots { .. },
+            ) => true,
             Next::Decided(
                 Decision::Done | Decision::Act(_) | Decision::Hold(_) | Decision::Fail(_),
             )
@@ -609,6 +621,21 @@ impl<'a> Deciding<'a> {
                     return self.goes_on(Move::Wait(PAUSE));
                 }
                 self.goes_on(Move::Read(vec![Read::Disks { ids, not_before }]))
+            }
+            Next::Decided(Decision::ReadSnapshots {
+                ordinal,
+                tags,
+                not_before,
+                ..
+            }) => {
+                if self.world.observed.disk_reads >= MOST_DISK_READS {
+                    return self.goes_on(Move::Wait(PAUSE));
+                }
+                self.goes_on(Move::Read(vec![Read::Snapshots {
+                    ordinal,
+                    tags,
+                    not_before,
+                }]))
             }
             Next::Decided(Decision::Wait(_)) => self.waits(plan),
             Next::Decided(Decision::Hold(hold)) => self.held(hold),

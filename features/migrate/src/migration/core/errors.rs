@@ -67,13 +67,15 @@ fn is_outdated(class: Class) -> bool {
 fn callee(call: &FailedCall) -> Callee {
     match call {
         FailedCall::Read(Read::Migration | Read::Capture(_)) => Callee::OwnCluster,
-        FailedCall::Read(
-            Read::Connection { .. } | Read::Documents { .. } | Read::Survey { .. },
-        ) => Callee::OtherCluster,
-        FailedCall::Read(Read::Disks { .. }) => Callee::Ec2,
+        FailedCall::Read(Read::Connection { .. } | Read::Documents { .. } | Read::Survey { .. }) => {
+            Callee::OtherCluster
+        }
+        FailedCall::Read(Read::Disks { .. } | Read::Snapshots { .. }) => Callee::Ec2,
         FailedCall::Write(Write::Change(step) | Write::Mirror(step)) => match &step.change {
             Change::StoreCapture { .. } => Callee::OwnCluster,
-            Change::CreateTags { .. } | Change::DeleteTags { .. } => Callee::Ec2,
+            Change::CreateTags { .. }
+            | Change::DeleteTags { .. }
+            | Change::CreateSnapshot { .. } => Callee::Ec2,
             Change::Create { .. } | Change::Patch { .. } | Change::Delete { .. } => {
                 Callee::OtherCluster
             }
@@ -91,6 +93,7 @@ pub(super) fn message(call: &FailedCall, error: &CallError) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
     use std::time::Duration;
 
     use rstest::rstest;
@@ -117,6 +120,14 @@ mod tests {
                 set: "web".to_owned(),
                 capture: None,
             },
+        })
+    }
+
+    fn snapshots() -> FailedCall {
+        FailedCall::Read(Read::Snapshots {
+            ordinal: 1,
+            tags: BTreeMap::new(),
+            not_before: Duration::ZERO,
         })
     }
 
@@ -159,6 +170,17 @@ mod tests {
     #[case::objects(documents(), Class::Transient, false, UNREACHABLE)]
     #[case::ec2_denied(disks(), Class::Denied, false, EC2_DENIED)]
     #[case::ec2_throttled(disks(), Class::Throttled, false, EC2_UNAVAILABLE)]
+    #[case::search_denied(snapshots(), Class::Denied, false, EC2_DENIED)]
+    #[case::snapshot_lost(
+        change(Change::CreateSnapshot {
+            disk: "vol-1".to_owned(),
+            tags: BTreeMap::new(),
+            attempt: 0,
+        }),
+        Class::Transient,
+        false,
+        EC2_UNAVAILABLE
+    )]
     fn rule(
         #[case] call: FailedCall,
         #[case] class: Class,

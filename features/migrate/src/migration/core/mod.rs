@@ -25,18 +25,14 @@ use engine::{Call, Effect, Ended, KindCore, Learned, Next, Report, Stop};
 use kernel::{CallError, ClusterId};
 use serde_json::Value;
 
-use super::decision::{Change, Step};
+use super::decision::Step;
 use super::documents::Documents;
-use super::observation::{DiskRead, Side};
+use super::observation::{DiskRead, Side, SnapshotRead};
 use super::pass::Memory;
 use super::status;
 use crate::preflight::Survey;
-use crate::record::hashes::sha256;
 
 pub use decide::{Decided, Move, Situation, decide};
-
-/// Hexadecimal digits of the token of an intent.
-const TOKEN_LENGTH: usize = 16;
 
 /// Decides about migrations.
 #[derive(Debug, Clone)]
@@ -86,6 +82,15 @@ pub enum Read {
         /// The earliest time at which the read may begin, by the clock of the process.
         not_before: Duration,
     },
+    /// Snapshots in EC2.
+    Snapshots {
+        /// The ordinal that they are of.
+        ordinal: i32,
+        /// The tags that they have.
+        tags: BTreeMap<String, String>,
+        /// The earliest time at which the read may begin, by the clock of the process.
+        not_before: Duration,
+    },
     /// Everything that the checks judge.
     Survey {
         /// The id of the run.
@@ -121,6 +126,8 @@ pub enum Answer {
     Capture(Option<Value>),
     /// By volume id.
     Disks(BTreeMap<String, DiskRead>),
+    /// Those with the tags of the search.
+    Snapshots(SnapshotRead),
     /// Everything that the checks judge.
     Survey(Box<Survey>),
 }
@@ -184,6 +191,8 @@ pub struct Observed {
     pub capture: Option<Option<Value>>,
     /// Answers of EC2.
     pub disks: BTreeMap<String, DiskRead>,
+    /// Snapshots by ordinal.
+    pub snapshots: BTreeMap<i32, SnapshotRead>,
     /// How many reads of EC2 this pass has made.
     pub disk_reads: usize,
     /// Everything that the checks judge.
@@ -242,6 +251,7 @@ impl KindCore for MigrationCore {
                 observed.migration = None;
                 observed.documents.clear();
                 observed.capture = None;
+                observed.snapshots.clear();
                 match outcome {
                     Ok(()) => observed.changes.push(step),
                     Err(error) => observed.failures.push((FailedCall::Write(step), error)),
@@ -300,8 +310,12 @@ impl Observed {
                 self.disks.extend(disks);
                 self.disk_reads += 1;
             }
+            (Read::Snapshots { ordinal, .. }, Answer::Snapshots(snapshots)) => {
+                self.snapshots.insert(*ordinal, snapshots);
+                self.disk_reads += 1;
+            }
             (_, Answer::Survey(survey)) => self.survey = Some(survey),
-            (_, Answer::Connection(_) | Answer::Documents(_)) => {}
+            (_, Answer::Connection(_) | Answer::Documents(_) | Answer::Snapshots(_)) => {}
         }
     }
 }
@@ -312,16 +326,9 @@ impl Announced {
         Self {
             step: step.name,
             ordinal: step.ordinal,
-            token: token(&step.change),
+            token: step.change.token(),
         }
     }
-}
-
-/// Names a change by its text: the version that it is bound to may differ in the pass that makes it.
-fn token(change: &Change) -> String {
-    let mut token = sha256(change.to_string().as_bytes());
-    token.truncate(TOKEN_LENGTH);
-    token
 }
 
 impl Write {
@@ -341,6 +348,7 @@ impl fmt::Display for Read {
             Self::Documents { side, .. } => write!(f, "read the objects of the {side}"),
             Self::Capture(name) => write!(f, "get Secret {name}"),
             Self::Disks { ids, .. } => write!(f, "describe volumes {}", ids.join(", ")),
+            Self::Snapshots { ordinal, .. } => write!(f, "find snapshots of ordinal {ordinal}"),
             Self::Survey { .. } => f.write_str("read what the checks judge"),
         }
     }
@@ -369,6 +377,7 @@ impl Effect for Write {
         "prepare",
         "orphan",
         "release",
+        "narrow",
         "gone",
         "fence",
         "snapshot",

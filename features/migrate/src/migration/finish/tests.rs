@@ -86,7 +86,9 @@ fn decide(observation: &Observation, case: &Case) -> String {
         Decision::Wait(wait) => format!("wait {} {}", wait.step, wait.reason),
         Decision::Hold(hold) => format!("hold {}", hold.reason),
         Decision::ReadDisks { ids, .. } => format!("read {}", ids.join(",")),
-        Decision::Fail(failure) => panic!("the end of a run does not fail: {failure:?}"),
+        other @ (Decision::ReadSnapshots { .. } | Decision::Fail(_)) => {
+            panic!("the end of a run does neither: {other:?}")
+        }
     }
 }
 

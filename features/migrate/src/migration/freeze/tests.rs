@@ -107,7 +107,11 @@ fn summary(decision: &Decision) -> String {
         Decision::Act(step) => format!("act {step}"),
         Decision::Wait(wait) => format!("wait {} {}", wait.step, wait.reason),
         Decision::Hold(hold) => format!("hold {}", hold.reason),
-        Decision::ReadDisks { .. } | Decision::Fail(_) => panic!("a freeze does neither"),
+        other @ (Decision::ReadDisks { .. }
+        | Decision::ReadSnapshots { .. }
+        | Decision::Fail(_)) => {
+            panic!("a freeze does none of these: {other:?}")
+        }
     }
 }
 

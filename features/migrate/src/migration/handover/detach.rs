@@ -19,6 +19,12 @@ fn is_with_receiver(handover: &Handover<'_>, read: &DiskRead) -> bool {
     handover.is_young(read) && attached_in(handover.to(), read)
 }
 
+/// Whether a young read shows the disk of a claim with the new cluster.
+pub(super) fn has_arrived(handover: &Handover<'_>, claim: &HandoverClaim) -> bool {
+    let read = handover.observation.disks.get(&claim.disk);
+    read.is_some_and(|read| is_with_receiver(handover, read))
+}
+
 /// The old cluster must have let go of every disk, and a read of EC2 after that must show it free.
 ///
 /// | EC2                          | old cluster | so                                     |
@@ -74,9 +80,7 @@ pub(super) fn confirm(handover: &Handover<'_>) -> Decision {
     let mut unconfirmed = Vec::new();
     let mut not_before = handover.elapsed;
     for claim in handover.claims {
-        let read = handover.observation.disks.get(&claim.disk);
-        let is_done = read.is_some_and(|read| is_with_receiver(handover, read))
-            || handover.proof.is_confirmed(&claim.disk);
+        let is_done = has_arrived(handover, claim) || handover.proof.is_confirmed(&claim.disk);
         if !is_done {
             let earliest = handover.proof.earliest_confirmation(&claim.disk);
             not_before = not_before.max(earliest.unwrap_or(handover.elapsed));

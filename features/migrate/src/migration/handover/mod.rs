@@ -1,7 +1,7 @@
 //! The handover of one ordinal from one cluster to the other, forwards or in a rollback. Pure.
 //!
 //! ```text
-//! gate ─▶ release ─▶ gone ─▶ detach ─▶ fence ─▶ confirm ─▶ unfence ─▶ grow ─▶ attach ─▶ ready
+//! gate ─▶ release ─▶ gone ─▶ detach ─▶ fence ─▶ confirm ─▶ snapshot ─▶ retag ─▶ unfence ─▶ grow ─▶ attach ─▶ ready
 //! ```
 //! Both directions follow the same rules; forwards, the claims of the destination exist from the start, so
 //! there is nothing to unfence.
@@ -17,10 +17,12 @@
 mod attach;
 mod detach;
 mod fence;
+mod leave;
 mod proof;
 mod protect;
 mod restart;
 mod retag;
+mod snapshot;
 #[cfg(test)]
 mod tests;
 mod unclean;
@@ -38,6 +40,7 @@ use super::observation::{ClusterState, DiskRead, Observation, PodState, Side, Ve
 pub use proof::Proof;
 pub use restart::next as before_restart;
 pub use retag::{Tags, changed_tags};
+pub use snapshot::{Snapshots, found as found_snapshot};
 
 use crate::translate::window::Window;
 
@@ -114,6 +117,10 @@ impl HandoverClaim {
 
 /// Everything that the decision about one ordinal needs.
 #[derive(Debug, Clone)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and most combinations occur"
+)]
 pub struct Handover<'a> {
     /// Which way it goes.
     pub direction: Direction,
@@ -147,6 +154,8 @@ pub struct Handover<'a> {
     pub cluster_names: Option<(&'a str, &'a str)>,
     /// The tags that the run has changed, as they were before it, by claim.
     pub old_tags: &'a BTreeMap<String, Tags>,
+    /// The snapshots of its disks, if the spec asks for them.
+    pub snapshots: Option<&'a Snapshots>,
     /// Its claims.
     pub claims: &'a [HandoverClaim],
     /// Pods of this ordinal or others that count although they are not Ready.
@@ -308,7 +317,7 @@ impl<'a> Handover<'a> {
 /// | old cluster runs it | new cluster runs it | so                                                       |
 /// |---------------------|---------------------|----------------------------------------------------------|
 /// | yes                 | no                  | back: protect; then release; the caller has checked the gate |
-/// | no                  | no                  | gone, detach, fence, confirm, unclean, retag, unfence, grow, in this order |
+/// | no                  | no                  | gone, detach, fence, confirm, snapshot, unclean, retag, unfence, grow, in this order |
 /// | no                  | yes                 | forward: fence; then attach, ready                       |
 /// | yes                 | yes                 | fenced: attach, ready; else hold: two windows overlap    |
 pub fn next(handover: &Handover<'_>) -> Decision {
@@ -316,7 +325,7 @@ pub fn next(handover: &Handover<'_>) -> Decision {
         (false, false) => {
             let protected = protect::next(handover);
             if protected == Decision::Done {
-                release(handover)
+                leave::release(handover)
             } else {
                 protected
             }
@@ -336,10 +345,11 @@ pub fn next(handover: &Handover<'_>) -> Decision {
         }
         (true, false) => {
             let steps = [
-                gone,
+                leave::gone,
                 detach::next,
                 fence::next,
                 detach::confirm,
+                snapshot::next,
                 unclean::next,
                 retag::next,
                 unfence::next,
@@ -374,99 +384,6 @@ fn overlap(handover: &Handover<'_>) -> Decision {
         handover.window_without(from).unwrap_or(handover.window),
     );
     handover.hold(reason, message)
-}
-
-fn release(handover: &Handover<'_>) -> Decision {
-    let side = handover.direction.from();
-    let name = handover
-        .direction
-        .pick(StepName::Release, StepName::RRelease);
-    if let Some(pod) = handover.orphan().filter(|_| handover.leaves_alone()) {
-        let pod_name = handover.pod(handover.ordinal);
-        let change = handover.delete(side, ObjectKind::Pod, &pod_name, &pod.version);
-        return handover.step(name, change);
-    }
-    match handover.set_window(side, handover.window_without(side)) {
-        Some(change) => handover.step(name, change),
-        // The old cluster runs an ordinal that does not move.
-        None => overlap(handover),
-    }
-}
-
-/// The pod of the ordinal must be gone from the old cluster.
-///
-/// | pod             | UID      | others are unready     | so                                  |
-/// |-----------------|----------|------------------------|-------------------------------------|
-/// | gone            |          |                        | done                                |
-/// | there           | another  | any                    | hold: the window was widened        |
-/// | of another      | not known | any                   | hold: it is not ours to delete      |
-/// | being deleted   | the same | any                    | wait                                |
-/// | there           | the same | none, or they count    | wait for the StatefulSet controller |
-/// | there           | the same | some that do not count | delete it                           |
-///
-/// The controller of a StatefulSet deletes no pod while one that remains is unready. Where that pod does not
-/// count, the operator deletes the released pod itself.
-fn gone(handover: &Handover<'_>) -> Decision {
-    let name = handover.pod(handover.ordinal);
-    let side = handover.direction.from();
-    let step = handover.direction.pick(StepName::Gone, StepName::RGone);
-    let Some(pod) = handover.from().pods.get(&name) else {
-        return Decision::Done;
-    };
-    if let Some(expected) = handover.pod_uid
-        && pod.version.uid != expected
-    {
-        if handover.leaves_alone() {
-            return foreign_pod(handover, &name);
-        }
-        let message = format!(
-            "pod {name} in the {side} was created again after its release; \
-             exclude ordinal {} from the window of StatefulSet {} there and raise spec.retry",
-            handover.ordinal, handover.set
-        );
-        let reason = handover
-            .direction
-            .pick(HoldReason::SourceWidened, HoldReason::DestinationDrift);
-        return handover.hold(reason, message);
-    }
-    let set = handover.from().set.as_ref();
-    let is_of_set =
-        pod.controller.is_some() && pod.controller == set.map(|set| set.version.uid.clone());
-    if handover.pod_uid.is_none() && !is_of_set && !pod.is_terminating {
-        return foreign_pod(handover, &name);
-    }
-    if !pod.is_terminating && is_blocked_by_unready(handover) {
-        let change = handover.delete(side, ObjectKind::Pod, &name, &pod.version);
-        return handover.step(step, change);
-    }
-    let detail = format!("pod {name} in the {side} has not ended yet");
-    handover.wait(step, StallReason::PodTerminating, detail)
-}
-
-fn foreign_pod(handover: &Handover<'_>, name: &str) -> Decision {
-    let message = format!(
-        "pod {name} in the {} is not of StatefulSet {}; delete that pod and raise spec.retry",
-        handover.direction.from(),
-        handover.set
-    );
-    handover.hold(HoldReason::ForeignConsumer, message)
-}
-
-/// Whether a pod that remains in the old cluster is unready and does not count. In a rollback no pod of the
-/// destination counts. Without a StatefulSet nobody deletes the pod.
-fn is_blocked_by_unready(handover: &Handover<'_>) -> bool {
-    if handover.leaves_alone() {
-        return true;
-    }
-    let from = handover.from();
-    let window = handover.window_of(handover.direction.from());
-    window.ordinals().any(|ordinal| {
-        let pod = from.pods.get(&handover.pod(ordinal));
-        let is_ready = pod.is_some_and(|pod| pod.ready_since.is_some());
-        let counts = handover.direction == Direction::Forward
-            && !handover.accepts_unready.contains(&ordinal);
-        !is_ready && !counts
-    })
 }
 
 /// The new cluster may run the ordinal only while the last read of every disk is young and shows it free.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Handover, detach, fence, unclean};
+use super::{Handover, Snapshots, detach, fence, unclean};
 
 /// The time between the two reads that must show a disk as free.
 const BETWEEN_READS: Duration = Duration::from_secs(2);
@@ -24,6 +24,8 @@ pub struct Proof {
     confirmed: BTreeMap<String, Duration>,
     /// Why the disks were not detached cleanly.
     unclean: Option<String>,
+    /// The intent whose change may have been made, and since when this process knows it.
+    unconfirmed: Option<(String, Duration)>,
 }
 
 impl Proof {
@@ -46,6 +48,10 @@ impl Proof {
         proof.unclean = proof.unclean.or_else(|| unclean::seen(handover));
         for claim in handover.claims {
             proof.observe_disk(handover, claim);
+        }
+        let unconfirmed = handover.snapshots.and_then(Snapshots::unconfirmed);
+        if unconfirmed != proof.unconfirmed.as_ref().map(|(token, _)| token) {
+            proof.unconfirmed = unconfirmed.map(|token| (token.clone(), handover.elapsed));
         }
         if !fence::is_complete(handover) {
             proof.fenced_since = None;
@@ -95,6 +101,12 @@ impl Proof {
         self.unused_since.remove(disk);
         self.first_free.remove(disk);
         self.confirmed.remove(disk);
+    }
+
+    /// Since when the change of this intent may have been made without showing.
+    pub fn unconfirmed_since(&self, token: &str) -> Option<Duration> {
+        let (of, since) = self.unconfirmed.as_ref()?;
+        (of == token).then_some(*since)
     }
 
     /// Why the disks were not detached cleanly.

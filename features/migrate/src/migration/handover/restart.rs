@@ -6,6 +6,7 @@ use api::migrate::{StallReason, StepName};
 use super::{Handover, detach, fence, unfence};
 use crate::migration::decision::{Decision, Wait, first_unfinished};
 use crate::migration::detach::attached_in;
+use crate::migration::observation::DiskState;
 
 /// The wait of an ordinal that is ready for the StatefulSet.
 pub(super) fn parked(handover: &Handover<'_>) -> Decision {
@@ -74,7 +75,7 @@ fn free(handover: &Handover<'_>) -> Decision {
         if let Some(lost) = detach::loss(handover, claim, read) {
             return lost;
         }
-        let is_free = read.disk.as_ref().is_some_and(|disk| disk.is_free());
+        let is_free = read.disk.as_ref().is_some_and(DiskState::is_free);
         if !is_free && !attached_in(handover.to(), read) {
             let detail = format!("volume {} of claim {} is not free", claim.disk, claim.name);
             return wait(handover, detail);

@@ -69,6 +69,7 @@ fn fenced_in_destination() -> Observation {
     all
 }
 
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 struct Case {
     direction: Direction,
     is_orphaned: bool,
@@ -124,6 +125,7 @@ fn summary(decision: &Decision) -> String {
         Decision::Act(step) => format!("act {step}"),
         Decision::Wait(wait) => format!("wait {} {}", wait.step, wait.reason),
         Decision::ReadDisks { ids, .. } => format!("read {}", ids.join(",")),
+        Decision::ReadSnapshots { ordinal, .. } => format!("search {ordinal}"),
         Decision::Hold(hold) => format!("hold {}", hold.reason),
         Decision::Fail(Failure { reason, .. }) => format!("fail {reason}"),
     }
@@ -330,6 +332,7 @@ fn decide_after(passes: &[(u64, Observation)], case: &Case) -> Decision {
             pod_uid: case.pod_uid,
             node: Some("node-a").filter(|_| case.direction == Direction::Forward),
             cluster_names: case.cluster_names,
+            snapshots: None,
             old_tags: &BTreeMap::new(),
             boot_id: Some("boot-1"),
             released_at: Timestamp::from_second(999_000).ok(),

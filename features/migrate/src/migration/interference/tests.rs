@@ -146,6 +146,7 @@ fn an_orphaned_source_is_not_missed() {
     observation.source.set = None;
     let mut record = record(Location::Source, StepName::Gate);
     record.strategy = Some(Strategy::OrphanAdopt);
+    record.orphan_started = true;
     assert_eq!(judge(&record, Direction::Forward, &observation), "none");
 }
 

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::migration::decision::{ObjectKind, Target};
 use crate::migration::documents::{Documents, version};
 use crate::migration::extract;
+use crate::migration::preview::merge;
 
 /// The objects of one cluster.
 #[derive(Debug, Clone, Default)]
@@ -98,7 +99,7 @@ impl ApiServer {
 
     pub(super) fn set_owner(&mut self, kind: ObjectKind, name: &str, owners: &Value) {
         self.edit(kind, name, |one| {
-            one["metadata"]["ownerReferences"] = owners.clone()
+            one["metadata"]["ownerReferences"] = owners.clone();
         });
     }
 
@@ -174,26 +175,5 @@ impl ApiServer {
 fn drop_ordinals(set: &mut Value) {
     if let Some(spec) = set["spec"].as_object_mut() {
         spec.remove("ordinals");
-    }
-}
-
-/// RFC 7386.
-fn merge(object: &mut Value, patch: &Value) {
-    let Value::Object(fields) = patch else {
-        object.clone_from(patch);
-        return;
-    };
-    if !object.is_object() {
-        *object = json!({});
-    }
-    for (field, value) in fields {
-        if value.is_null() {
-            object
-                .as_object_mut()
-                .expect("it is an object")
-                .remove(field);
-        } else {
-            merge(&mut object[field], value);
-        }
     }
 }

@@ -12,7 +12,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::migration::observation::{DiskAttachment, DiskRead, DiskState, Side};
+use crate::migration::observation::{
+    DiskAttachment, DiskRead, DiskState, Side, SnapshotRead, SnapshotState,
+};
 use crate::translate::window::Window;
 use api_server::ApiServer;
 
@@ -53,6 +55,14 @@ enum Disk {
     Detaching(Side),
 }
 
+/// A snapshot, which a search shows after some time.
+#[derive(Debug, Clone)]
+struct Snapshot {
+    disk: String,
+    tags: BTreeMap<String, String>,
+    shows_at: Duration,
+}
+
 /// Both clusters and EC2.
 #[derive(Debug, Clone)]
 struct World {
@@ -60,6 +70,7 @@ struct World {
     /// Secrets beside the migration.
     management: ApiServer,
     disks: BTreeMap<String, Disk>,
+    snapshots: Vec<Snapshot>,
     /// All ordinals with claims: those of the window, then a dormant one.
     ordinals: Window,
     elapsed: Duration,
@@ -87,6 +98,22 @@ impl World {
 
     fn breaks(&mut self, law: String) {
         self.broken_law.get_or_insert(law);
+    }
+
+    /// Snapshots with these tags, as far as they show already.
+    fn read_snapshots(&self, tags: &BTreeMap<String, String>) -> SnapshotRead {
+        let shown = self.snapshots.iter().enumerate().filter(|(_, one)| {
+            let has = |(key, value)| one.tags.get(key) == Some(value);
+            one.shows_at <= self.elapsed && tags.iter().all(has)
+        });
+        let found = shown.map(|(index, one)| SnapshotState {
+            id: format!("snap-{index}"),
+            tags: one.tags.clone(),
+        });
+        SnapshotRead {
+            found: found.collect(),
+            began: self.elapsed,
+        }
     }
 
     fn read_disk(&self, id: &str) -> DiskRead {

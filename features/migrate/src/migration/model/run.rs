@@ -12,15 +12,19 @@ use serde_json::{Value, json};
 
 use super::api_server::ApiServer;
 use super::controllers::{claim_name, disk_id};
-use super::{Disk, NAMESPACES, Random, SET, World, index};
+use super::{Disk, NAMESPACES, Random, SET, Snapshot, World, index};
 use crate::migration::decision::{Change, Decision, ObjectKind, Step};
 use crate::migration::documents::Documents;
-use crate::migration::observation::{DiskRead, Side};
+use crate::migration::observation::{DiskRead, Side, SnapshotRead};
 use crate::migration::pass::{Known, Memory, Next, Plan, plan};
+use crate::migration::preview::line;
 use crate::record::names::capture_name;
 use crate::translate::window::Window;
 
 pub(super) const RUN: &str = "3f2b9c1e-7777-4444-8888-123456789abc";
+
+/// A search misses a snapshot for so long.
+const SHOWS_AFTER: Duration = Duration::from_secs(9);
 
 /// How hard a schedule is.
 #[derive(Debug, Clone, Copy, Default)]
@@ -44,7 +48,12 @@ pub(super) struct Operator {
     reads: BTreeMap<String, DiskRead>,
     is_checked: Option<bool>,
     cache: [Documents; 2],
+    snapshots: BTreeMap<i32, SnapshotRead>,
+    /// The intent was saved by this process, and its change was not begun.
+    is_intent_unused: bool,
     pub(super) steps: Vec<StepName>,
+    /// The changes, as a plan lists them.
+    pub(super) changes: Vec<String>,
 }
 
 impl World {
@@ -63,6 +72,7 @@ impl World {
             clusters: Side::BOTH.map(cluster),
             management: ApiServer::default(),
             disks: BTreeMap::new(),
+            snapshots: Vec::new(),
             ordinals: Window {
                 replicas: window.replicas + 1,
                 ..window
@@ -118,6 +128,19 @@ impl World {
             Change::CreateTags { .. } | Change::DeleteTags { .. } => {
                 panic!("no run of the model changes tags")
             }
+            Change::CreateSnapshot { disk, tags, .. } => {
+                if self.disks[disk] != Disk::Free {
+                    self.breaks(format!("a snapshot was made of {disk} while it was in use"));
+                }
+                if self.snapshots.iter().any(|one| one.disk == *disk) {
+                    self.breaks(format!("a second snapshot was made of {disk}"));
+                }
+                self.snapshots.push(Snapshot {
+                    disk: disk.clone(),
+                    tags: tags.clone(),
+                    shows_at: self.elapsed + SHOWS_AFTER,
+                });
+            }
             Change::Create { side, kind, body } => {
                 if *kind != ObjectKind::Volume {
                     assert_eq!(body["metadata"]["namespace"], NAMESPACES[index(*side)]);
@@ -153,19 +176,7 @@ impl World {
     /// deletes a pod.
     pub(super) fn meddle(&mut self, random: &mut Random) {
         if random.one_in(2) {
-            let ordinals = self.ordinals;
-            let whole = Window {
-                replicas: ordinals.replicas - 1,
-                ..ordinals
-            };
-            self.is_widened = true;
-            self.cluster_mut(Side::Source)
-                .create(ObjectKind::StatefulSet, set(whole));
-            self.cluster_mut(Side::Source)
-                .edit(ObjectKind::StatefulSet, SET, |set| {
-                    set["spec"]["ordinals"] = json!({"start": ordinals.start});
-                    set["spec"]["replicas"] = (ordinals.replicas - 1).into();
-                });
+            self.widen();
             return;
         }
         let side = random.side();
@@ -174,6 +185,23 @@ impl World {
             let name = crate::migration::extract::name(&pods[random.below(pods.len())]);
             self.cluster_mut(side).terminate(ObjectKind::Pod, &name);
         }
+    }
+
+    /// Somebody gives the source all ordinals.
+    pub(super) fn widen(&mut self) {
+        let ordinals = self.ordinals;
+        let whole = Window {
+            replicas: ordinals.replicas - 1,
+            ..ordinals
+        };
+        self.is_widened = true;
+        self.cluster_mut(Side::Source)
+            .create(ObjectKind::StatefulSet, set(whole));
+        self.cluster_mut(Side::Source)
+            .edit(ObjectKind::StatefulSet, SET, |set| {
+                set["spec"]["ordinals"] = json!({"start": ordinals.start});
+                set["spec"]["replicas"] = (ordinals.replicas - 1).into();
+            });
     }
 
     /// The change of an operator that has left a step out.
@@ -208,7 +236,11 @@ impl World {
             let claim = self
                 .cluster(Side::Source)
                 .get(ObjectKind::Claim, &claim_name(*ordinal));
-            claim.is_some_and(|claim| crate::migration::extract::claim(claim, RUN).is_tombstone)
+            // Fences go after the volumes.
+            let is_cleaned = || self.volume_of(Side::Source, *ordinal).is_none();
+            claim.map_or_else(is_cleaned, |claim| {
+                crate::migration::extract::claim(claim, RUN).is_tombstone
+            })
         };
         if let Some(ordinal) = destination.ordinals().find(|ordinal| !is_fenced(ordinal)) {
             self.breaks(format!(
@@ -281,7 +313,10 @@ impl Operator {
             reads: BTreeMap::new(),
             is_checked: None,
             cache: [Documents::default(), Documents::default()],
+            snapshots: BTreeMap::new(),
+            is_intent_unused: false,
             steps: Vec::new(),
+            changes: Vec::new(),
         }
     }
 
@@ -294,6 +329,8 @@ impl Operator {
         self.memory = Memory::default();
         self.reads.clear();
         self.is_checked = None;
+        self.snapshots.clear();
+        self.is_intent_unused = false;
     }
 
     /// Waits are decided on the caches, which may be old; everything else on a live read.
@@ -310,8 +347,10 @@ impl Operator {
                 .for_each(|(id, read)| *read = world.read_disk(id)); // the poller
         }
         let cached = self.decide(world, &self.cache.clone());
-        let is_wait =
-            matches!(&cached.next, Next::Decided(Decision::Wait(_))) && luck.left_out.is_none();
+        let is_check = self.record.phase == Some(Phase::PreFlightChecks);
+        let is_wait = matches!(&cached.next, Next::Decided(Decision::Wait(_)))
+            && luck.left_out.is_none()
+            && !is_check;
         let plan = if is_wait {
             cached
         } else {
@@ -355,6 +394,8 @@ impl Operator {
             source: &documents[0],
             destination: &documents[1],
             disks: &self.reads,
+            snapshots: &self.snapshots,
+            is_intent_unused: self.is_intent_unused,
             exhausted_budget: None,
             memory: &self.memory,
             now: Timestamp::from_second(seconds).expect("a time"),
@@ -372,6 +413,7 @@ impl Operator {
         let Plan {
             next, mut record, ..
         } = plan;
+        self.snapshots.clear(); // an answer is used in one pass
         match &next {
             Next::Check => self.is_checked = Some(true),
             Next::Mirror(step) => world.apply(&step.change),
@@ -380,13 +422,16 @@ impl Operator {
                     record.intent = Some(Intent {
                         step: step.name,
                         ordinal: step.ordinal,
-                        token: String::new(),
+                        token: step.change.token(),
                         at: MicroTime(Timestamp::UNIX_EPOCH),
                     });
+                    self.is_intent_unused = true;
                     self.record = record;
                     return next;
                 }
+                self.is_intent_unused = false;
                 self.steps.push(step.name);
+                self.changes.push(line(step));
                 world.apply(&step.change);
                 if luck.lost_answers > 0 && random.one_in(luck.lost_answers) {
                     self.crash();
@@ -397,6 +442,9 @@ impl Operator {
                 for id in ids {
                     self.reads.insert(id.clone(), world.read_disk(id));
                 }
+            }
+            Next::Decided(Decision::ReadSnapshots { ordinal, tags, .. }) => {
+                self.snapshots.insert(*ordinal, world.read_snapshots(tags));
             }
             Next::Decided(_)
             | Next::Continue
@@ -411,6 +459,10 @@ impl Operator {
 
     fn is_announced(&self, step: &Step) -> bool {
         let intent = self.record.intent.as_ref();
-        intent.is_some_and(|intent| intent.step == step.name && intent.ordinal == step.ordinal)
+        intent.is_some_and(|intent| {
+            intent.step == step.name
+                && intent.ordinal == step.ordinal
+                && intent.token == step.change.token()
+        })
     }
 }

@@ -1,6 +1,8 @@
 //! Whole runs, forward and back, under bad luck.
 
-use api::migrate::{Abort, Location, Phase, StepName};
+use std::collections::BTreeSet;
+
+use api::migrate::{Abort, HoldReason, Location, Phase, StepName};
 use rstest::rstest;
 use serde_json::{Value, json};
 
@@ -298,4 +300,125 @@ fn dormant_claims_may_stay() {
     );
     assert_eq!(names(&world, Side::Source, ObjectKind::Volume), ["pv-3"]);
     assert_eq!(names(&world, Side::Destination, ObjectKind::Claim).len(), 3);
+}
+
+const SNAPSHOTS: &str = r#"{"snapshots": {"when": "AfterDetach", "tags": {"team": "shop"}}}"#;
+
+#[rstest]
+#[case::fair(FAIR)]
+#[case::crashes(CRASHES)]
+#[case::lost_answers(LOST_ANSWERS)]
+fn every_disk_gets_one_snapshot(#[case] luck: Luck) {
+    let fields: Value = serde_json::from_str(SNAPSHOTS).expect("it is JSON");
+    for seed in 1..=SEEDS {
+        let mut random = Random::seeded(seed);
+        let (mut world, mut operator) = begun(BASE, &fields);
+        let ended = run_until(&mut world, &mut operator, &mut random, luck, |operator| {
+            operator.phase() == Phase::Completed
+        });
+        ended.unwrap_or_else(|problem| panic!("seed {seed}: {problem}"));
+        assert_eq!(world.snapshots.len(), world.disks.len(), "seed {seed}");
+        let claims = operator.record.ordinals.iter().flat_map(|one| &one.claims);
+        let ids: BTreeSet<_> = claims.filter_map(|one| one.snapshot_id.clone()).collect();
+        assert_eq!(ids.len(), world.disks.len(), "seed {seed}");
+    }
+}
+
+#[rstest]
+#[case::window(WINDOW)]
+#[case::kept(r#"{"sourceCleanup": {"policy": "Keep", "soak": "0s"}}"#)]
+#[case::orphans(ORPHAN)]
+#[case::snapshots(SNAPSHOTS)]
+fn a_plan_lists_every_change_of_the_run(#[case] fields: &str) {
+    let fields: Value = serde_json::from_str(fields).expect("it is JSON");
+    let mut random = Random::seeded(5);
+    let (mut world, mut operator) = begun(BASE, &fields);
+    run_until(&mut world, &mut operator, &mut random, FAIR, |operator| {
+        operator.phase() == Phase::Completed
+    })
+    .expect("it completes");
+    assert_eq!(operator.record.plan, operator.changes);
+}
+
+#[test]
+fn a_dry_run_ends_with_the_plan() {
+    let (mut world, mut operator) = begun(BASE, &json!({"dryRun": true}));
+    let mut random = Random::seeded(1);
+    run_until(&mut world, &mut operator, &mut random, FAIR, |operator| {
+        operator.phase() == Phase::Planned
+    })
+    .expect("it is planned");
+    assert!(operator.changes.is_empty());
+    assert!(
+        operator.record.plan.len() > 30,
+        "{:?}",
+        operator.record.plan
+    );
+}
+
+#[rstest]
+#[case::fair(FAIR)]
+#[case::lost_answers(LOST_ANSWERS)]
+fn a_retry_sets_a_widened_source_back(#[case] luck: Luck) {
+    for seed in 1..=SEEDS {
+        let mut random = Random::seeded(seed);
+        let (mut world, mut operator) = begun(BASE, &json!({}));
+        let has_moved = |operator: &Operator| operator.record.current_index > 0;
+        run_until(&mut world, &mut operator, &mut random, luck, has_moved).expect("it moves");
+        world.widen();
+        let is_over = |operator: &Operator| operator.phase() == Phase::Completed;
+        // A lost answer ends the effect of one raise.
+        let ended = (0..20).find_map(|_| {
+            let mut left = 1_500;
+            let until = |operator: &Operator| {
+                left -= 1;
+                is_over(operator) || left == 0
+            };
+            run_until(&mut world, &mut operator, &mut random, luck, until).expect("it goes on");
+            operator.spec.retry += 1;
+            is_over(&operator).then_some(())
+        });
+        assert!(ended.is_some(), "seed {seed}: {:?}", operator.record.hold);
+    }
+}
+
+#[test]
+fn a_hydrated_claim_is_on_record() {
+    let (mut world, mut operator) = begun(BASE, &json!({}));
+    let mut random = Random::seeded(2);
+    run_until(&mut world, &mut operator, &mut random, FAIR, |operator| {
+        operator.phase() == Phase::MigratingPods
+    })
+    .expect("it is prepared");
+    for claim in operator.record.ordinals.iter().flat_map(|one| &one.claims) {
+        let live = world
+            .cluster(Side::Destination)
+            .get(ObjectKind::Claim, &claim.name);
+        assert_eq!(claim.dest_pvc_uid, live.map(|live| version(live).uid));
+        assert_eq!(claim.dest_pv.as_ref(), Some(&claim.source_pv));
+    }
+}
+
+#[test]
+fn claims_beyond_the_record_hold_a_rollback_until_accepted() {
+    let (mut world, mut operator) = begun(BASE, &json!({}));
+    let mut random = Random::seeded(4);
+    let has_moved = |operator: &Operator| operator.record.current_index > 1;
+    run_until(&mut world, &mut operator, &mut random, FAIR, has_moved).expect("it moves");
+    let extra = json!({"metadata": {"name": "data-web-9", "namespace": "shop-new"}, "status": {"phase": "Bound"}});
+    world
+        .cluster_mut(Side::Destination)
+        .create(ObjectKind::Claim, extra);
+    operator.spec.abort = Some(Abort::Rollback);
+    let is_held = |operator: &Operator| {
+        operator.record.hold.map(|hold| hold.reason) == Some(HoldReason::DestExtraClaims)
+    };
+    run_until(&mut world, &mut operator, &mut random, FAIR, is_held).expect("it holds");
+    operator.spec.acknowledge = vec!["DestExtraClaims".to_owned()];
+    run_until(&mut world, &mut operator, &mut random, FAIR, |operator| {
+        operator.phase() == Phase::RolledBack
+    })
+    .expect("it goes back");
+    let claims = names(&world, Side::Destination, ObjectKind::Claim);
+    assert_eq!(claims, ["data-web-9"]);
 }

@@ -60,6 +60,8 @@ fn decide_with(case: &Case, claims: &BTreeMap<i32, Vec<HandoverClaim>>) -> Next 
         record: &case.record,
         run: RUN,
         direction: case.direction,
+        marker: &BTreeMap::new(),
+        is_intent_unused: false,
         is_paused: case.is_paused,
         claims,
         exhausted_budget: None,

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use api::migrate::{CleanupPolicy, FailReason, Phase, StepName};
+use api::migrate::{CleanupPolicy, FailReason, HoldReason, Phase, StepName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::captured::Captured;
@@ -13,8 +13,11 @@ use crate::migration::documents::version;
 use crate::migration::extract;
 use crate::migration::finish::{self, Finish, MovedClaims};
 use crate::migration::observation::{Side, Version};
+use crate::migration::rendered::templates;
 use crate::migration::undo::{self, Undo};
 use crate::record::lock::LockGoal;
+use crate::translate::Document;
+use crate::translate::names::ClaimNames;
 
 impl Pass<'_> {
     pub(super) fn finish(mut self, known: &Captured) -> Plan {
@@ -124,6 +127,26 @@ impl Pass<'_> {
             .collect()
     }
 
+    /// Claims of the set in the destination that no ordinal of the run has, and that nobody has accepted. They
+    /// have data that a rollback would leave behind.
+    pub(super) fn extra_claims(&self, known: &Captured) -> Vec<String> {
+        let accepted = HoldReason::DestExtraClaims.as_str();
+        if self.known.spec.acknowledges(accepted, None) {
+            return Vec::new();
+        }
+        let set = Document::read(known.packed.capture().stateful_set().clone());
+        let templates = set.map(|set| templates(&set)).unwrap_or_default();
+        let names = ClaimNames {
+            stateful_set: &self.known.spec.stateful_set_name,
+            templates: &templates,
+        };
+        let claims = self.observation.destination.claims.keys();
+        let extra = claims.filter(|name| {
+            names.parse(name).is_some() && !known.rendered.pairs.contains_key(*name)
+        });
+        extra.cloned().collect()
+    }
+
     pub(super) fn undo(self, known: &Captured) -> Plan {
         let claims: Vec<_> = known.rendered.claims.values().flatten().cloned().collect();
         let unlock = self.unlock(LockGoal::Remove);
@@ -132,7 +155,7 @@ impl Pass<'_> {
             set: &self.known.spec.stateful_set_name,
             namespace: &self.known.spec.dest_namespace,
             claims: &claims,
-            extra_claims: &[],
+            extra_claims: &self.extra_claims(known),
             settings: &settings,
             unlock: &unlock,
             observation: &self.observation,

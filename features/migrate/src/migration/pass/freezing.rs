@@ -58,6 +58,7 @@ impl Pass<'_> {
             wanted: known.rendered.set.clone(),
             live: live(self.known.destination.set.as_ref()),
         };
+        self.record_pairs(&pairs);
         let decision = freeze::next(&Freeze {
             run: &self.run,
             namespace: self.known.namespace,
@@ -84,6 +85,20 @@ impl Pass<'_> {
             capture.dest_template_sha256 = Some(template_sha256(set.value()));
         }
         self.goes_on(Phase::MigratingPods)
+    }
+
+    /// Records the objects of the destination once they are bound.
+    fn record_pairs(&mut self, pairs: &[NewPair]) {
+        let ordinals = self.record.ordinals.iter_mut();
+        for claim in ordinals.flat_map(|ordinal| &mut ordinal.claims) {
+            let mut pairs = pairs.iter().filter(|pair| pair.is_bound());
+            let pair = pairs.find(|pair| pair.claim.wanted.name() == claim.name);
+            let live = pair.and_then(|pair| pair.claim.live.as_ref());
+            if let (Some(pair), Some(live)) = (pair, live) {
+                claim.dest_pv = Some(pair.volume.wanted.name().to_owned());
+                claim.dest_pvc_uid = live.uid().map(str::to_owned);
+            }
+        }
     }
 
     /// The first change outside starts the run.

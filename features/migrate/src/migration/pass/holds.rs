@@ -2,20 +2,33 @@
 
 use std::time::Duration;
 
-use api::migrate::{HoldEnd, HoldRecord, Phase, StatefulSetMigrationStatus};
+use api::migrate::{HoldEnd, HoldReason, HoldRecord, Phase, StatefulSetMigrationStatus, StepName};
 
 use super::{Known, Next, Plan};
-use crate::migration::decision::{Decision, Failure, Hold};
+use crate::migration::decision::{Decision, Failure, Hold, Step};
 use crate::migration::extract;
 use crate::migration::limits::{self, Waited};
+use crate::migration::progress::begun_again;
 
 /// | recorded hold ends    | still found | retry raised, or accepted | so                              |
 /// |-----------------------|-------------|---------------------------|---------------------------------|
+/// | SourceWidened         | yes         | retry raised              | set the window back, once       |
 /// | any, or none recorded | yes         | any                       | hold, and record it             |
 /// | by itself             | no          | any                       | go on                           |
 /// | by a person           | no          | no                        | hold: the cause is gone         |
 /// | by a person           | no          | yes                       | go on; the retry is used up     |
+///
+/// The retry that has set the window back ends the hold too.
 pub(super) fn held(known: &Known<'_>, mut plan: Plan) -> Plan {
+    if let Some(step) = repair(known, &mut plan) {
+        plan.record.observed_retry = known.spec.retry;
+        plan.record.hold = Some(HoldRecord {
+            reason: HoldReason::SourceWidened,
+            ordinal: None,
+        });
+        plan.next = Next::Decided(Decision::Act(step));
+        return plan;
+    }
     if let Next::Decided(Decision::Hold(hold)) = &plan.next {
         plan.record.hold = Some(HoldRecord {
             reason: hold.reason,
@@ -32,11 +45,17 @@ pub(super) fn held(known: &Known<'_>, mut plan: Plan) -> Plan {
         HoldEnd::Acknowledged => (!known.spec.acknowledges(reason.as_str(), ordinal))
             .then(|| format!("add {reason} to spec.acknowledge")),
         HoldEnd::Retry => {
-            (known.spec.retry <= known.record.observed_retry).then(|| "raise spec.retry".to_owned())
+            let is_raised = known.spec.retry > known.record.observed_retry;
+            let is_repaired = reason == HoldReason::SourceWidened && has_repaired(known);
+            (!is_raised && !is_repaired).then(|| "raise spec.retry".to_owned())
         }
     };
     let Some(remedy) = remedy else {
         plan.record.hold = None;
+        begun_again(&mut plan.record);
+        if has_repaired(known) {
+            plan.record.intent = None; // it ends one hold
+        }
         if reason.end() == HoldEnd::Retry {
             plan.record.observed_retry = known.spec.retry;
         }
@@ -51,6 +70,24 @@ pub(super) fn held(known: &Known<'_>, mut plan: Plan) -> Plan {
         record: known.record.clone(),
         ..plan
     }
+}
+
+/// The intent to set the window of the source back was saved.
+fn has_repaired(known: &Known<'_>) -> bool {
+    let intent = known.record.intent.as_ref();
+    intent.is_some_and(|intent| intent.step == StepName::Narrow)
+}
+
+/// The change that sets the window of the source back: after a raise of `spec.retry` its intent is saved, and then
+/// it is made once.
+fn repair(known: &Known<'_>, plan: &mut Plan) -> Option<Step> {
+    let is_raised = known.spec.retry > known.record.observed_retry;
+    let is_recorded = known
+        .record
+        .hold
+        .is_some_and(|hold| hold.reason == HoldReason::SourceWidened);
+    let is_due = is_raised || (has_repaired(known) && known.is_intent_unused);
+    plan.repair.take().filter(|_| is_recorded && is_due)
 }
 
 /// Remembers since when a step waits, and judges the wait by its limit.

@@ -23,6 +23,7 @@ use api::migrate::{
 use jiff::Timestamp;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
+use kernel::{MARKER_CLUSTER, MARKER_OBJECT, ObjectKey, object_marker};
 use serde_json::Value;
 
 use super::begin::begun;
@@ -33,8 +34,10 @@ use super::documents::Documents;
 use super::handover::{Direction, Proof};
 use super::interference::{self, Run};
 use super::moves::{self, Moves};
-use super::observation::{DiskRead, Observation, Side};
+use super::observation::{DiskRead, Observation, Side, SnapshotRead};
+use super::preview;
 use super::progress;
+use super::undo;
 use crate::record::journal::Journal;
 use crate::record::lock::{Lock, LockGoal, LockIdentity};
 use crate::record::mirror;
@@ -73,6 +76,10 @@ pub struct Known<'a> {
     pub destination: &'a Documents,
     /// The answers of EC2.
     pub disks: &'a BTreeMap<String, DiskRead>,
+    /// The snapshots of each ordinal that this pass has searched for.
+    pub snapshots: &'a BTreeMap<i32, SnapshotRead>,
+    /// Whether the change of the saved intent was certainly not begun yet.
+    pub is_intent_unused: bool,
     /// The PodDisruptionBudget that allows no pod to be down.
     pub exhausted_budget: Option<&'a str>,
     /// What the process remembers.
@@ -107,6 +114,8 @@ pub struct Plan {
     pub memory: Memory,
     /// Whether its wait is beyond its limit.
     pub is_stalled: bool,
+    /// What a person may have done by raising `spec.retry`, if the source was widened.
+    repair: Option<Step>,
 }
 
 /// What comes next.
@@ -146,10 +155,14 @@ pub fn plan(known: &Known<'_>) -> Plan {
         pass.notice_recreation();
     }
     let changed = pass.changed_identity().filter(|_| course.writes());
-    let plan = match changed {
+    let mut plan = match changed {
         Some(hold) => pass.decided(Decision::Hold(hold)),
         None => pass.along(course),
     };
+    if matches!(&plan.next, Next::Decided(Decision::Hold(hold)) if hold.reason == HoldReason::SourceWidened)
+    {
+        plan.repair = Pass::new(known).narrowed_source(course);
+    }
     let can_hold = match course {
         Course::Freeze | Course::Move | Course::Finish => true,
         // A rollback that begins is a decision of a person.
@@ -182,6 +195,7 @@ pub fn stalled(known: &Known<'_>, wait: Wait) -> Plan {
         record: known.record.clone(),
         memory: known.memory.clone(),
         is_stalled: false,
+        repair: None,
     };
     limited(known, plan)
 }
@@ -206,6 +220,7 @@ impl<'a> Pass<'a> {
             source: known.source.state(&run),
             destination: known.destination.state(&run),
             disks: known.disks.clone(),
+            snapshots: known.snapshots.clone(),
         };
         let mut memory = known.memory.clone();
         if known.source.set.is_some() {
@@ -262,7 +277,25 @@ impl<'a> Pass<'a> {
             record: self.record,
             memory: self.memory,
             is_stalled: false,
+            repair: None,
         }
+    }
+
+    /// The change that sets the window of a widened source back.
+    fn narrowed_source(&self, course: Course) -> Option<Step> {
+        let run = Run {
+            record: &self.record,
+            id: &self.run,
+            set: &self.known.spec.stateful_set_name,
+            direction: if course == Course::RollBack {
+                Direction::Back
+            } else {
+                Direction::Forward
+            },
+            is_prepared: true,
+            observation: &self.observation,
+        };
+        interference::narrowed(&run, &self.known.spec.source_namespace)
     }
 
     fn decided(self, decision: Decision) -> Plan {
@@ -284,6 +317,7 @@ impl<'a> Pass<'a> {
         self.record.observed_retry = self.known.spec.retry;
         self.record.failure = None;
         self.record.last_error = None;
+        progress::begun_again(&mut self.record);
         let phase = match course {
             Course::Freeze => Phase::FreezingSource,
             Course::Finish => Phase::Finalizing,
@@ -303,7 +337,7 @@ impl<'a> Pass<'a> {
     /// |------------|--------|------------------------------------------------------|
     /// | not made   | any    | make them                                            |
     /// | blocked    | any    | failed                                               |
-    /// | passed     | yes    | planned                                              |
+    /// | passed     | yes    | planned, with the plan                               |
     /// | passed     | no     | the record of the source as it is now, then freeze   |
     fn check(mut self) -> Plan {
         self.record.observed_retry = self.known.spec.retry;
@@ -316,21 +350,25 @@ impl<'a> Pass<'a> {
             return self.goes_on(Phase::Failed);
         }
         self.record.failure = None;
-        if self.known.spec.dry_run {
-            return self.goes_on(Phase::Planned);
-        }
         let Some(set) = self.source_set() else {
             return self.ends(Next::Check);
         };
-        let (source, destination) = (self.known.source, self.known.destination);
-        self.record = begun(
+        let begun = begun(
             &self.record,
-            source,
-            destination,
+            self.known.source,
+            self.known.destination,
             &set,
             self.known.zones,
             self.known.spec.dormant_claims,
         );
+        self.record.plan = preview::plan_lines(self.known, &begun);
+        if self.known.spec.dry_run {
+            return self.goes_on(Phase::Planned);
+        }
+        self.record = StatefulSetMigrationStatus {
+            plan: self.record.plan,
+            ..begun
+        };
         self.record.start_time = Some(Time(self.known.now));
         self.goes_on(Phase::FreezingSource)
     }
@@ -359,6 +397,16 @@ impl<'a> Pass<'a> {
         }))
     }
 
+    /// The tags of all that is made outside of the clusters for this migration.
+    fn marker(&self) -> BTreeMap<String, String> {
+        let key = ObjectKey::namespaced(self.known.namespace, &*self.known.owner.name);
+        let tags = [
+            (MARKER_CLUSTER, self.known.management_cluster.to_owned()),
+            (MARKER_OBJECT, object_marker(&key)),
+        ];
+        tags.map(|(key, value)| (key.to_owned(), value)).into()
+    }
+
     pub(super) fn identity(&self) -> LockIdentity {
         LockIdentity {
             run_id: self.run.clone(),
@@ -367,9 +415,12 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The lock with the record as the API server has it.
+    /// The lock with the record as the API server has it. A released one has no intent: the intent to release the
+    /// other lock would make it outdated again.
     pub(super) fn lock(&self, goal: LockGoal) -> Option<Lock> {
-        let journal = Journal::of(self.known.record);
+        let mut record = self.known.record.clone();
+        record.intent = record.intent.filter(|_| goal != LockGoal::Release);
+        let journal = Journal::of(&record);
         Lock::of(self.identity(), goal.phase(), self.known.spec, &journal).ok()
     }
 
@@ -421,6 +472,8 @@ impl<'a> Pass<'a> {
             record: &self.record,
             run: &self.run,
             direction,
+            marker: &self.marker(),
+            is_intent_unused: self.known.is_intent_unused,
             is_paused: self.known.is_paused || self.known.spec.paused,
             claims: &known.rendered.claims,
             exhausted_budget: self.known.exhausted_budget,
@@ -466,6 +519,12 @@ impl<'a> Pass<'a> {
             self.record.last_error = None;
             self.record.observed_retry = self.known.spec.retry;
             return self.goes_on(Phase::RollingBack);
+        }
+        let extra = self.extra_claims(known);
+        if !extra.is_empty() {
+            let set = &self.known.spec.stateful_set_name;
+            let hold = undo::extra_claims(set, &extra);
+            return self.decided(hold);
         }
         let all_back = self
             .record

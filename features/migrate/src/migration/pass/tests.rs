@@ -16,6 +16,7 @@ struct Setting {
     owner: OwnerReference,
     disks: BTreeMap<String, DiskRead>,
     zones: BTreeMap<String, String>,
+    snapshots: BTreeMap<i32, SnapshotRead>,
     memory: Memory,
 }
 
@@ -28,6 +29,7 @@ impl Setting {
             owner: OwnerReference::default(),
             disks: BTreeMap::new(),
             zones: BTreeMap::new(),
+            snapshots: BTreeMap::new(),
             memory: Memory::default(),
         }
     }
@@ -48,6 +50,8 @@ impl Setting {
             source: &self.documents,
             destination: &self.documents,
             disks: &self.disks,
+            snapshots: &self.snapshots,
+            is_intent_unused: false,
             exhausted_budget: None,
             memory: &self.memory,
             now: Timestamp::UNIX_EPOCH,
@@ -61,6 +65,7 @@ impl Setting {
             record: self.record.clone(),
             memory: self.memory.clone(),
             is_stalled: false,
+            repair: None,
         }
     }
 }
@@ -216,4 +221,70 @@ fn another_cluster_is_not_written_to(#[case] phase: Phase) {
     let mut setting = Setting::new(&json!({}), begun);
     setting.documents.identity = Some("cluster-b".to_owned());
     assert_eq!(summary(&plan(&setting.known(1))), "holds IdentityChanged");
+}
+
+/// The change that sets the window of the source back.
+fn narrow() -> Step {
+    Step {
+        name: StepName::Narrow,
+        ordinal: None,
+        change: Change::DeleteTags {
+            disk: "vol-1".to_owned(),
+            keys: Vec::new(),
+        },
+    }
+}
+
+/// A hold of a widened source; `announced`: the intent to set it back was saved, and used or not.
+fn widened(announced: Option<bool>, retry: i64) -> (Setting, bool) {
+    let mut record = record(WIDENED);
+    record.intent = announced.map(|_| api::migrate::Intent {
+        step: StepName::Narrow,
+        ordinal: None,
+        token: narrow().change.token(),
+        at: k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime(Timestamp::UNIX_EPOCH),
+    });
+    let setting = Setting::new(&json!({"retry": retry}), record);
+    (setting, announced == Some(false))
+}
+
+#[rstest]
+#[case::without_retry(None, 1, "holds SourceWidened", 1)]
+#[case::retried(None, 2, "goes on", 2)]
+#[case::announced(Some(false), 1, "goes on", 1)]
+#[case::made_and_widened_again(Some(true), 1, "holds SourceWidened", 1)]
+#[case::retried_again(Some(true), 2, "goes on", 2)]
+fn a_retry_sets_a_window_back_once(
+    #[case] announced: Option<bool>,
+    #[case] retry: i64,
+    #[case] expected: &str,
+    #[case] observed_retry: i64,
+) {
+    let (setting, is_unused) = widened(announced, retry);
+    let known = Known {
+        is_intent_unused: is_unused,
+        ..setting.known(1)
+    };
+    let plan = held(
+        &known,
+        Plan {
+            repair: Some(narrow()),
+            ..setting.plan(found(HoldReason::SourceWidened))
+        },
+    );
+    assert_eq!(summary(&plan), expected);
+    assert_eq!(plan.record.observed_retry, observed_retry);
+    assert!(plan.record.hold.is_some());
+}
+
+#[rstest]
+#[case::set_back_by_the_run(Some(true), "goes on")]
+#[case::set_back_by_a_person(None, "holds SourceWidened")]
+fn a_window_that_was_set_back_ends_its_hold(
+    #[case] announced: Option<bool>,
+    #[case] expected: &str,
+) {
+    let (setting, _) = widened(announced, 1);
+    let plan = held(&setting.known(1), setting.plan(change()));
+    assert_eq!(summary(&plan), expected);
 }

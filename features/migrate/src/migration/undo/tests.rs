@@ -45,7 +45,9 @@ fn decide_with(
         Decision::Act(step) => format!("act {step}"),
         Decision::Wait(wait) => format!("wait {} {}", wait.step, wait.reason),
         Decision::Hold(hold) => format!("hold {}", hold.reason),
-        other @ (Decision::ReadDisks { .. } | Decision::Fail(_)) => panic!("not here: {other:?}"),
+        other @ (Decision::ReadDisks { .. }
+        | Decision::ReadSnapshots { .. }
+        | Decision::Fail(_)) => panic!("not here: {other:?}"),
     }
 }
 
