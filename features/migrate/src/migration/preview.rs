@@ -127,6 +127,7 @@ impl<'a> Run<'a> {
                 Next::Decided(Decision::Wait(wait)) if waits < MOST_WAITS => {
                     self.record = record;
                     self.passed += wait.after.unwrap_or(USUAL_WAIT);
+                    self.copies.read_disks_again(self.elapsed());
                 }
                 Next::Decided(
                     Decision::Done | Decision::Hold(_) | Decision::Fail(_) | Decision::Wait(_),

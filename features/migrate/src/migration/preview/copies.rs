@@ -217,6 +217,12 @@ impl Copies {
         format!("{}-{ordinal}", self.set)
     }
 
+    /// What the poller does while a run waits.
+    pub(super) fn read_disks_again(&mut self, began: Duration) {
+        let ids: Vec<String> = self.disks.keys().cloned().collect();
+        self.read_disks(&ids, began);
+    }
+
     /// A disk is where the pod of its ordinal is.
     pub(super) fn read_disks(&mut self, ids: &[String], began: Duration) {
         for id in ids {
