@@ -30,11 +30,11 @@ use super::begin::begun;
 use super::closing::Closing;
 use super::course::{Course, Request, course};
 use super::decision::{Decision, Hold, Step, Wait};
-use super::documents::Documents;
+use super::documents::{Documents, version};
 use super::handover::{Direction, Proof};
 use super::interference::{self, Run};
 use super::moves::{self, Moves};
-use super::observation::{DiskRead, Observation, Side, SnapshotRead};
+use super::observation::{DiskRead, Observation, Side, SnapshotRead, Version};
 use super::preview;
 use super::progress;
 use super::undo;
@@ -99,6 +99,8 @@ pub struct Memory {
     pub source_absent_since: Option<Duration>,
     /// What the run waits for, and since when.
     waiting: Option<((StepName, Option<i32>), Duration)>,
+    /// The journal in each lock, of the version that was read last.
+    mirrored: BTreeMap<Side, (Version, Option<Arc<Journal>>)>,
     /// The capture, read and translated once.
     captured: Option<(CaptureKey, Arc<Captured>)>,
 }
@@ -151,6 +153,9 @@ pub fn plan(known: &Known<'_>) -> Plan {
         is_edited: known.record.observed_generation != Some(known.generation),
     });
     let mut pass = Pass::new(known);
+    if course.writes() {
+        pass.read_mirrors();
+    }
     if course == Course::RollBack {
         pass.notice_recreation();
     }
@@ -434,19 +439,35 @@ impl<'a> Pass<'a> {
         }
     }
 
-    /// The rewrite of a lock whose journal lacks the saved intent or phase.
-    pub(super) fn due_mirror(&self) -> Option<Step> {
-        let wanted = self.lock(LockGoal::Mirror)?;
-        Side::BOTH.into_iter().find_map(|side| {
+    /// Reads the journal of each lock that has changed.
+    fn read_mirrors(&mut self) {
+        for side in Side::BOTH {
             let documents = match side {
                 Side::Source => self.known.source,
                 Side::Destination => self.known.destination,
             };
-            let stored = documents.stored_lock()?;
-            let mirrored = Journal::parse(&stored.journal).ok();
-            if !mirror::is_due(self.known.record, mirrored.as_ref()) {
+            let Some(lock) = documents.lock.as_ref().map(version) else {
+                self.memory.mirrored.remove(&side);
+                continue;
+            };
+            let read = self.memory.mirrored.get(&side);
+            if read.is_none_or(|(of, _)| *of != lock) {
+                let stored = documents.stored_lock();
+                let journal = stored.and_then(|stored| Journal::parse(&stored.journal).ok());
+                let read = (lock, journal.map(Arc::new));
+                self.memory.mirrored.insert(side, read);
+            }
+        }
+    }
+
+    /// The rewrite of a lock whose journal lacks the saved intent or phase.
+    pub(super) fn due_mirror(&self) -> Option<Step> {
+        Side::BOTH.into_iter().find_map(|side| {
+            let mirrored = self.memory.mirrored.get(&side)?.1.as_deref();
+            if !mirror::is_due(self.known.record, mirrored) {
                 return None;
             }
+            let wanted = self.lock(LockGoal::Mirror)?;
             let change = self
                 .closing()
                 .lock_change(side, &wanted, LockGoal::Mirror)?;
