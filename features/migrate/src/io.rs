@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::migrate::{StatefulSetMigration, StatefulSetMigrationSpec, StepName};
+use aws::ec2::{NewSnapshot, Tags};
 use engine::{Applier, CallContext, Deck, Ended, Kind, KindIo, Object};
 use k8s_openapi::api::core::v1::Secret;
 use kernel::{CallError, ObjectKey};
@@ -20,7 +21,7 @@ use crate::migration::core::{
     decide,
 };
 use crate::migration::decision::{Change, ObjectKind, Wait};
-use crate::migration::observation::Side;
+use crate::migration::observation::{Side, SnapshotRead, SnapshotState};
 use crate::preflight::Survey;
 use crate::settings::Settings;
 use crate::survey::{Request, survey};
@@ -116,6 +117,15 @@ impl Migrations {
                 let created = self.ec2.get().await.create_tags(disk, tags).await;
                 created.map_err(|error| CallError::from(&error))
             }
+            Change::CreateSnapshot { disk, tags, .. } => {
+                let snapshot = NewSnapshot {
+                    volume: disk.clone(),
+                    description: format!("StatefulSetMigration {key}"),
+                    tags: tags.clone(),
+                };
+                let created = self.ec2.get().await.create_snapshot(&snapshot).await;
+                created.map(drop).map_err(|error| CallError::from(&error))
+            }
             Change::DeleteTags { disk, keys } => {
                 let deleted = self.ec2.get().await.delete_tags(disk, keys).await;
                 deleted.map_err(|error| CallError::from(&error))
@@ -125,6 +135,20 @@ impl Migrations {
 }
 
 impl Migrations {
+    async fn snapshots(&self, tags: &Tags) -> Result<SnapshotRead, CallError> {
+        let began = self.deck.clock.elapsed();
+        let found = self.ec2.get().await.snapshots(tags).await;
+        let found = found.map_err(|error| CallError::from(&error))?;
+        let states = found.into_iter().map(|snapshot| SnapshotState {
+            id: snapshot.id,
+            tags: snapshot.tags,
+        });
+        Ok(SnapshotRead {
+            found: states.collect(),
+            began,
+        })
+    }
+
     /// Everything that the checks judge.
     async fn survey(
         &self,
@@ -198,6 +222,8 @@ impl KindIo for Migrations {
                 let read = self.volumes.read(key, ids, *not_before);
                 read.await.map(Answer::Disks)
             }
+            // It is decided right before: no earlier read can answer it.
+            Read::Snapshots { tags, .. } => self.snapshots(tags).await.map(Answer::Snapshots),
             Read::Survey { run, spec, pinned } => {
                 let survey = self.survey(key, run, spec, pinned).await;
                 Ok(Answer::Survey(survey))

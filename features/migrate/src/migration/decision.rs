@@ -223,6 +223,21 @@ impl Decision {
     }
 }
 
+impl Change {
+    /// The cluster whose object it changes. None for EC2 and for the operator's own cluster.
+    pub fn side(&self) -> Option<Side> {
+        match self {
+            Self::Create { side, .. } | Self::Patch { side, .. } | Self::Delete { side, .. } => {
+                Some(*side)
+            }
+            Self::StoreCapture { .. }
+            | Self::CreateTags { .. }
+            | Self::DeleteTags { .. }
+            | Self::CreateSnapshot { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -32,8 +32,6 @@ pub struct Documents {
     pub capture: Option<Value>,
     /// PodDisruptionBudgets.
     pub budgets: Vec<Value>,
-    /// ControllerRevisions.
-    pub controller_revisions: Vec<Value>,
 }
 
 impl Documents {

@@ -70,14 +70,7 @@ pub(super) async fn audit(session: &MigrateSession, args: &ArgMatches) -> Result
 
 async fn release(both: &BothClusters, changes: &[Change]) -> Result<(), ApiError> {
     for change in changes {
-        let side = match change {
-            Change::Create { side, .. }
-            | Change::Patch { side, .. }
-            | Change::Delete { side, .. } => *side,
-            Change::StoreCapture { .. } | Change::CreateTags { .. } | Change::DeleteTags { .. } => {
-                Side::Source
-            }
-        };
+        let side = change.side().unwrap_or(Side::Source);
         calls::make(both.cluster(side), change).await?;
     }
     Ok(())

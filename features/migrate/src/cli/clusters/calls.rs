@@ -147,12 +147,13 @@ pub(in crate::cli) async fn make(cluster: &UserCluster, change: &Change) -> Resu
             ..
         } => patch(cluster, &of_kind(target.kind), target, fields).await,
         Change::Delete { target, .. } => delete(cluster, &of_kind(target.kind), target).await,
-        Change::StoreCapture { .. } | Change::CreateTags { .. } | Change::DeleteTags { .. } => {
-            Err(ApiError::Refused {
-                what: change.to_string(),
-                message: "no verb makes this change".to_owned(),
-            })
-        }
+        Change::StoreCapture { .. }
+        | Change::CreateTags { .. }
+        | Change::DeleteTags { .. }
+        | Change::CreateSnapshot { .. } => Err(ApiError::Refused {
+            what: change.to_string(),
+            message: "no verb makes this change".to_owned(),
+        }),
     }
 }
 

@@ -224,13 +224,8 @@ async fn written(
         patched.map_err(classified)?;
     }
     for change in changes {
-        let side = match change {
-            Change::Create { side, .. }
-            | Change::Patch { side, .. }
-            | Change::Delete { side, .. } => *side,
-            Change::StoreCapture { .. } | Change::CreateTags { .. } | Change::DeleteTags { .. } => {
-                continue;
-            }
+        let Some(side) = change.side() else {
+            continue;
         };
         calls::make(both.cluster(side), change).await?;
     }

@@ -67,9 +67,9 @@ fn is_outdated(class: Class) -> bool {
 fn callee(call: &FailedCall) -> Callee {
     match call {
         FailedCall::Read(Read::Migration | Read::Capture(_)) => Callee::OwnCluster,
-        FailedCall::Read(Read::Connection { .. } | Read::Documents { .. } | Read::Survey { .. }) => {
-            Callee::OtherCluster
-        }
+        FailedCall::Read(
+            Read::Connection { .. } | Read::Documents { .. } | Read::Survey { .. },
+        ) => Callee::OtherCluster,
         FailedCall::Read(Read::Disks { .. } | Read::Snapshots { .. }) => Callee::Ec2,
         FailedCall::Write(Write::Change(step) | Write::Mirror(step)) => match &step.change {
             Change::StoreCapture { .. } => Callee::OwnCluster,

@@ -167,7 +167,6 @@ impl ApiServer {
                 .cloned(),
             capture: self.get(ObjectKind::Secret, capture).cloned(),
             budgets: Vec::new(),
-            controller_revisions: Vec::new(),
         }
     }
 }
