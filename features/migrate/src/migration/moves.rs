@@ -315,7 +315,6 @@ impl Moves<'_> {
                 search: Snapshots::search(self.marker, self.run, record.ordinal),
                 user_tags: self.spec.snapshots.tags.clone(),
                 recorded: recorded.map(|claim| claim.name.clone()).collect(),
-                attempt: record.attempts,
                 intent: intent.map(|intent| intent.token.clone()),
                 is_intent_unused: self.is_intent_unused,
             }),

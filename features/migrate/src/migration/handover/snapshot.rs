@@ -18,6 +18,9 @@ const SHOWS_WITHIN: Duration = Duration::from_secs(30);
 /// The time between two searches.
 const BETWEEN_SEARCHES: Duration = Duration::from_secs(2);
 
+/// Attempts that are distinguished. Each of them takes at least 30 s.
+const MOST_ATTEMPTS: i32 = 1_000;
+
 /// The snapshots of an ordinal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Snapshots {
@@ -27,8 +30,6 @@ pub struct Snapshots {
     pub user_tags: BTreeMap<String, String>,
     /// The claims whose snapshot is on record.
     pub recorded: BTreeSet<String>,
-    /// How many attempts were lost.
-    pub attempt: i32,
     /// The token of the saved intent.
     pub intent: Option<String>,
     /// Whether its change was certainly not begun yet.
@@ -51,6 +52,13 @@ impl Snapshots {
     /// The token of an intent whose change may have been made.
     pub(super) fn unconfirmed(&self) -> Option<&String> {
         self.intent.as_ref().filter(|_| !self.is_intent_unused)
+    }
+
+    /// The attempt that the saved intent is about. The record may have gone back to an earlier step since.
+    fn attempt(&self, claim: &HandoverClaim) -> i32 {
+        let mut attempts = 0..MOST_ATTEMPTS;
+        let is_saved = |attempt: &i32| self.intent == Some(self.create(claim, *attempt).token());
+        attempts.find(is_saved).unwrap_or_default()
     }
 
     fn create(&self, claim: &HandoverClaim, attempt: i32) -> Change {
@@ -111,14 +119,15 @@ pub(super) fn next(handover: &Handover<'_>) -> Decision {
             not_before: handover.elapsed,
         };
     };
-    let change = snapshots.create(claim, snapshots.attempt);
+    let attempt = snapshots.attempt(claim);
+    let change = snapshots.create(claim, attempt);
     let token = change.token();
     if snapshots.unconfirmed() != Some(&token) {
         return handover.step(StepName::Snapshot, change);
     }
     let since = handover.proof.unconfirmed_since(&token);
     if since.is_some_and(|since| read.began >= since.saturating_add(SHOWS_WITHIN)) {
-        let again = snapshots.create(claim, snapshots.attempt.saturating_add(1));
+        let again = snapshots.create(claim, attempt + 1);
         return handover.step(StepName::Snapshot, again);
     }
     Decision::Wait(Wait {

@@ -19,7 +19,6 @@ fn snapshots(intent: Option<String>, is_intent_unused: bool) -> Snapshots {
         search: Snapshots::search(&marker, "run-1", ORDINAL),
         user_tags: BTreeMap::from([("team".to_owned(), "shop".to_owned())]),
         recorded: BTreeSet::new(),
-        attempt: 0,
         intent,
         is_intent_unused,
     }
@@ -127,15 +126,13 @@ fn a_lost_request_is_searched_for(
     );
 }
 
-#[test]
-fn a_second_attempt_is_an_intent_of_its_own() {
-    let second = Snapshots {
-        attempt: 1,
-        ..snapshots(Some(token(0)), false)
-    };
+#[rstest]
+#[case::announced(true, AGAIN)]
+#[case::made(false, "wait Some(2s)")]
+fn a_second_attempt_is_an_intent_of_its_own(#[case] is_unused: bool, #[case] expected: &str) {
+    let second = snapshots(Some(token(1)), is_unused);
     let none = Some(shown(&[], NOW));
-    assert_eq!(decide(&second, none, Direction::Forward, NOW), AGAIN);
-    assert_ne!(token(0), token(1));
+    assert_eq!(decide(&second, none, Direction::Forward, NOW), expected);
 }
 
 #[test]
