@@ -209,8 +209,8 @@ mod tests {
     }
 
     #[rstest]
-    #[case::marked_in_the_contract(
-        "release fence grow orphan clean-pv clean-sts clean-fence r-release r-fence r-unfence r-grow r-drain r-clean"
+    #[case::marked_in_the_contract_and_narrow(
+        "narrow release fence grow orphan clean-pv clean-sts clean-fence r-release r-fence r-unfence r-grow r-drain r-clean"
     )]
     fn exactly_these_steps_need_fresh_reads(#[case] texts: &str) {
         let mut expected: Vec<StepName> =

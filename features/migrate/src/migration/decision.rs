@@ -45,7 +45,7 @@ pub enum Decision {
         not_before: Duration,
     },
     /// Somebody interferes. Nothing is written until the cause is gone and a person says go on.
-    Hold(Hold),
+    Hold(Interference),
     /// The run fails here, until a person says go on.
     Fail(Failure),
 }
@@ -204,8 +204,8 @@ impl Decision {
     }
 
     /// A hold.
-    pub fn hold(reason: HoldReason, ordinal: Option<i32>, message: impl Into<String>) -> Self {
-        Self::Hold(Hold {
+    pub fn on_hold(reason: HoldReason, ordinal: Option<i32>, message: impl Into<String>) -> Self {
+        Self::Hold(Interference {
             reason,
             ordinal,
             message: message.into(),
@@ -326,7 +326,7 @@ pub struct Wait {
 
 /// Interference.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Hold {
+pub struct Interference {
     /// The reason.
     pub reason: HoldReason,
     /// The ordinal that it concerns.

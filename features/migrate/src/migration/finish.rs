@@ -148,7 +148,7 @@ fn disturbed(finish: &Finish<'_>) -> Decision {
              spec.retry",
             finish.set, finish.run
         );
-        return Decision::hold(HoldReason::DestinationConflict, None, message);
+        return Decision::on_hold(HoldReason::DestinationConflict, None, message);
     }
     let mut running = finish.moved.iter().filter(|moved| !moved.is_dormant);
     let missing = running.find(|moved| !set.window().contains(moved.ordinal));
@@ -160,7 +160,7 @@ fn disturbed(finish: &Finish<'_>) -> Decision {
             set.window(),
             moved.ordinal
         );
-        Decision::hold(HoldReason::DestinationDrift, Some(moved.ordinal), message)
+        Decision::on_hold(HoldReason::DestinationDrift, Some(moved.ordinal), message)
     })
 }
 
@@ -171,7 +171,7 @@ fn recreated(finish: &Finish<'_>, set: &SetState) -> Option<Decision> {
              fenced until then",
             finish.set
         );
-        Decision::hold(HoldReason::SourceRecreated, None, message)
+        Decision::on_hold(HoldReason::SourceRecreated, None, message)
     })
 }
 
@@ -182,7 +182,7 @@ fn widened(finish: &Finish<'_>, set: &SetState) -> Option<Decision> {
             finish.set,
             set.window()
         );
-        Decision::hold(HoldReason::SourceWidened, None, message)
+        Decision::on_hold(HoldReason::SourceWidened, None, message)
     })
 }
 
@@ -195,7 +195,7 @@ fn soak(finish: &Finish<'_>) -> Decision {
              spec.retry",
             finish.set
         );
-        return Decision::hold(HoldReason::DestinationConflict, None, message);
+        return Decision::on_hold(HoldReason::DestinationConflict, None, message);
     };
     let mut names = set
         .window()
@@ -254,7 +254,7 @@ fn clean_volume(finish: &Finish<'_>, moved: &MovedClaims, claim: &HandoverClaim)
              without its disk, and raise spec.retry",
             claim.disk
         );
-        return Decision::hold(HoldReason::SourceEdited, Some(moved.ordinal), message);
+        return Decision::on_hold(HoldReason::SourceEdited, Some(moved.ordinal), message);
     }
     if volume.is_terminating {
         let detail = format!("volume {name} in the source is being deleted");
@@ -377,7 +377,7 @@ fn clean_set(finish: &Finish<'_>) -> Decision {
             "claim {claim} in the source would be deleted with StatefulSet {name}; remove its ownerReference and \
              raise spec.retry"
         );
-        return Decision::hold(HoldReason::SourceEdited, None, message);
+        return Decision::on_hold(HoldReason::SourceEdited, None, message);
     }
     if set.is_terminating {
         let detail = format!("StatefulSet {name} in the source is being deleted");

@@ -138,7 +138,7 @@ fn source(freeze: &Freeze<'_>) -> Decision {
              restore the former one and raise spec.retry",
             set.title()
         );
-        return Decision::hold(HoldReason::SourceRecreated, None, message);
+        return Decision::on_hold(HoldReason::SourceRecreated, None, message);
     }
     if set.text("/metadata/deletionTimestamp").is_none() {
         return Decision::Done;
@@ -207,7 +207,7 @@ fn capture(freeze: &Freeze<'_>) -> Decision {
         CaptureCopies::Ours(_) => edited_since_capture(freeze),
         CaptureCopies::Missing => match freeze.capture {
             Some(packed) => store(freeze, packed, CopyLocation::BesideObject),
-            None => Decision::hold(HoldReason::DestinationConflict, None, "both Secrets of the capture are gone; restore one from a backup and raise spec.retry, or set \
+            None => Decision::on_hold(HoldReason::DestinationConflict, None, "both Secrets of the capture are gone; restore one from a backup and raise spec.retry, or set \
                  spec.abort to Leave"
                     .to_owned(),
             ),
@@ -215,7 +215,7 @@ fn capture(freeze: &Freeze<'_>) -> Decision {
         CaptureCopies::LoneCopy { missing, capture } => store(freeze, capture, *missing),
         CaptureCopies::OtherContent { error, .. } => {
             let message = format!("{error}; remove that Secret and raise spec.retry");
-            Decision::hold(HoldReason::DestinationConflict, None, message)
+            Decision::on_hold(HoldReason::DestinationConflict, None, message)
         }
     }
 }
@@ -225,7 +225,7 @@ fn edited_since_capture(freeze: &Freeze<'_>) -> Decision {
     if freeze.is_orphaned() || freeze.captured_template.is_none_or(is_captured) {
         return Decision::Done;
     }
-    Decision::hold(HoldReason::SourceEdited, None, "the template of the source StatefulSet was edited after its capture; undo the edit and raise spec.retry"
+    Decision::on_hold(HoldReason::SourceEdited, None, "the template of the source StatefulSet was edited after its capture; undo the edit and raise spec.retry"
             .to_owned(),
     )
 }
@@ -261,7 +261,7 @@ fn lock(freeze: &Freeze<'_>) -> Decision {
             let marker = json!({"metadata": {"annotations": {RUN: freeze.run}}});
             patch(StepName::Lock, ObjectKind::StatefulSet, set, marker)
         }
-        Ownership::Foreign(run) => Decision::hold(
+        Ownership::Foreign(run) => Decision::on_hold(
             HoldReason::LockLost,
             None,
             format!(
@@ -274,7 +274,7 @@ fn lock(freeze: &Freeze<'_>) -> Decision {
 }
 
 fn vanished() -> Decision {
-    Decision::hold(
+    Decision::on_hold(
         HoldReason::SourceVanished,
         None,
         "the StatefulSet of the source is gone; create it again and raise spec.retry".to_owned(),
@@ -322,12 +322,12 @@ fn take_lock(lock: &LockState) -> Decision {
                 "the lock in the {side} is of {owner}; end that run, or remove its lock with \
                  `pontoon migrate audit --release`, and raise spec.retry"
             );
-            Decision::hold(HoldReason::LockLost, None, message)
+            Decision::on_hold(HoldReason::LockLost, None, message)
         }
         (LockAction::Rewrite | LockAction::Lost | LockAction::Delete, _) => {
             let message =
                 format!("the lock in the {side} is gone; raise spec.retry to take it again");
-            Decision::hold(HoldReason::LockLost, None, message)
+            Decision::on_hold(HoldReason::LockLost, None, message)
         }
     }
 }
@@ -371,7 +371,7 @@ fn has_volume(freeze: &Freeze<'_>, claim: &Document<PersistentVolumeClaim>) -> D
              spec.retry",
             claim.title()
         );
-        Decision::hold(HoldReason::SourceEdited, None, message)
+        Decision::on_hold(HoldReason::SourceEdited, None, message)
     })
 }
 
@@ -415,7 +415,7 @@ fn protect_volume(freeze: &Freeze<'_>, volume: &Document<PersistentVolume>) -> D
             });
             patch(StepName::Protect, ObjectKind::Volume, volume, retain)
         }
-        Ownership::Foreign(run) => Decision::hold(
+        Ownership::Foreign(run) => Decision::on_hold(
             HoldReason::LockLost,
             None,
             format!(
@@ -503,7 +503,7 @@ fn exists<K: k8s_openapi::Resource>(
         let message = format!(
             "{title} in the destination exists and is not of this run; remove it and raise spec.retry"
         );
-        return Decision::hold(HoldReason::DestinationConflict, None, message);
+        return Decision::on_hold(HoldReason::DestinationConflict, None, message);
     }
     let mut differing = differing_fields(&new.wanted, live);
     // The window of the StatefulSet belongs to the ordinals that move.
@@ -526,7 +526,7 @@ fn exists<K: k8s_openapi::Resource>(
         "{title} in the destination differs in {}; undo the edit and raise spec.retry",
         differing.join(", ")
     );
-    Decision::hold(HoldReason::DestinationConflict, None, message)
+    Decision::on_hold(HoldReason::DestinationConflict, None, message)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use api::migrate::{HoldReason, StallReason, StepName};
 use jiff::{SignedDuration, Timestamp};
 use kernel::Ownership;
 
-use super::decision::{Decision, Hold, Wait};
+use super::decision::{Decision, Interference, Wait};
 use super::handover::{Direction, HandoverClaim};
 use super::observation::{ClusterState, Observation, PodState, SetState, Side, VolumePhase};
 
@@ -79,8 +79,8 @@ impl Gate<'_> {
         })
     }
 
-    fn hold(&self, reason: HoldReason, message: String) -> Decision {
-        Decision::Hold(Hold {
+    fn on_hold(&self, reason: HoldReason, message: String) -> Decision {
+        Decision::Hold(Interference {
             reason,
             ordinal: Some(self.ordinal),
             message,
@@ -105,7 +105,7 @@ fn foreign_consumer(gate: &Gate<'_>) -> Option<Decision> {
                 "pod {pod} in the {side} uses claim {claim} of ordinal {}; stop it and raise spec.retry",
                 gate.ordinal
             );
-            return Some(gate.hold(HoldReason::ForeignConsumer, message));
+            return Some(gate.on_hold(HoldReason::ForeignConsumer, message));
         }
     }
     None
@@ -140,13 +140,13 @@ fn unprepared_destination(gate: &Gate<'_>) -> Option<Decision> {
         })
     })?;
     let message = format!("{problem}; restore it and raise spec.retry");
-    Some(gate.hold(HoldReason::DestinationEdited, message))
+    Some(gate.on_hold(HoldReason::DestinationEdited, message))
 }
 
 fn unprotected_source(gate: &Gate<'_>) -> Option<Decision> {
     let cluster = gate.cluster(Side::Source);
     if let Some(message) = unretained_claims(gate) {
-        return Some(gate.hold(HoldReason::SourceEdited, message));
+        return Some(gate.on_hold(HoldReason::SourceEdited, message));
     }
     let claim = gate.claims.iter().find(|claim| {
         let volume = cluster.volumes.get(&claim.source_volume);
@@ -157,7 +157,7 @@ fn unprotected_source(gate: &Gate<'_>) -> Option<Decision> {
          set its reclaim policy to Retain and raise spec.retry",
         claim.source_volume, claim.name
     );
-    Some(gate.hold(HoldReason::SourceEdited, message))
+    Some(gate.on_hold(HoldReason::SourceEdited, message))
 }
 
 /// The release would let Kubernetes delete claims of the source.

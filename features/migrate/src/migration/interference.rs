@@ -9,7 +9,7 @@ use api::migrate::{
 
 use serde_json::json;
 
-use super::decision::{Change, Hold, ObjectKind, Step, Target};
+use super::decision::{Change, Interference, ObjectKind, Step, Target};
 use super::handover::Direction;
 use super::observation::{ClusterState, Observation, SetState, Side};
 use super::orphan::recreated_by_others;
@@ -46,7 +46,7 @@ pub struct Run<'a> {
 /// | no StatefulSet in the destination, another's, or one being deleted      | DestinationConflict |
 /// | its template is not the recorded one                                    | DestinationEdited   |
 /// | its ordinals are not the recorded ones                                  | DestinationDrift    |
-pub fn found(run: &Run<'_>) -> Option<Hold> {
+pub fn found(run: &Run<'_>) -> Option<Interference> {
     identity(run)
         .or_else(|| lock(run))
         .or_else(|| source(run))
@@ -63,7 +63,7 @@ pub fn found(run: &Run<'_>) -> Option<Hold> {
 /// | the new cluster | past the fence, not yet grown     | no       |
 /// | the new cluster | grown: attach and ready only wait | yes      |
 /// | both            | any                               | no       |
-pub fn may_finish(hold: &Hold, direction: Direction, step: StepName) -> bool {
+pub fn may_finish(hold: &Interference, direction: Direction, step: StepName) -> bool {
     let Some(side) = intruded(hold.reason) else {
         return false;
     };
@@ -103,8 +103,8 @@ impl Run<'_> {
         self.observation.cluster(side)
     }
 
-    fn hold(&self, reason: HoldReason, message: String) -> Hold {
-        Hold {
+    fn on_hold(&self, reason: HoldReason, message: String) -> Interference {
+        Interference {
             reason,
             ordinal: self.moving().map(|record| record.ordinal),
             message,
@@ -181,7 +181,7 @@ impl Run<'_> {
 }
 
 /// A kubeconfig that leads to another cluster than the recorded one.
-pub(super) fn identity(run: &Run<'_>) -> Option<Hold> {
+pub(super) fn identity(run: &Run<'_>) -> Option<Interference> {
     let recorded = |side| match side {
         Side::Source => run.record.source_cluster_uid.as_deref(),
         Side::Destination => run.record.dest_cluster_uid.as_deref(),
@@ -195,11 +195,11 @@ pub(super) fn identity(run: &Run<'_>) -> Option<Hold> {
         run.cluster(changed).identity.as_deref().unwrap_or_default(),
         recorded(changed).unwrap_or_default(),
     );
-    Some(run.hold(HoldReason::IdentityChanged, message))
+    Some(run.on_hold(HoldReason::IdentityChanged, message))
 }
 
 /// A lock that is missing, or of another run.
-pub(super) fn lock(run: &Run<'_>) -> Option<Hold> {
+pub(super) fn lock(run: &Run<'_>) -> Option<Interference> {
     let lost = Side::BOTH.into_iter().find(|side| {
         let lock = run.cluster(*side).lock.as_ref();
         lock.is_none_or(|lock| lock.run != run.id)
@@ -214,10 +214,10 @@ pub(super) fn lock(run: &Run<'_>) -> Option<Hold> {
          `pontoon migrate audit --release`, or restore ours with `pontoon migrate journal --restore`",
         run.set, run.id
     );
-    Some(run.hold(HoldReason::LockLost, message))
+    Some(run.on_hold(HoldReason::LockLost, message))
 }
 
-fn source(run: &Run<'_>) -> Option<Hold> {
+fn source(run: &Run<'_>) -> Option<Interference> {
     let recorded = run.record.source_stateful_set_uid.as_deref();
     let is_forward = run.direction == Direction::Forward;
     let is_orphan = run.record.strategy == Some(Strategy::OrphanAdopt);
@@ -240,7 +240,7 @@ fn source(run: &Run<'_>) -> Option<Hold> {
              spec.retry",
             run.set
         );
-        return Some(run.hold(HoldReason::SourceEdited, message));
+        return Some(run.on_hold(HoldReason::SourceEdited, message));
     }
     let live = set.window();
     let allowed = surplus(run, set)?;
@@ -248,7 +248,7 @@ fn source(run: &Run<'_>) -> Option<Hold> {
         "StatefulSet {} in the source has {live}, need {allowed}; set it back and raise spec.retry",
         run.set
     );
-    Some(run.hold(HoldReason::SourceWidened, message))
+    Some(run.on_hold(HoldReason::SourceWidened, message))
 }
 
 /// The widest window that the source may have, if it has a wider one.
@@ -288,7 +288,7 @@ pub fn narrowed(run: &Run<'_>, namespace: &str) -> Option<Step> {
 }
 
 /// Another UID is accepted in a rollback alone, and only with our marker.
-fn vanished(run: &Run<'_>) -> Hold {
+fn vanished(run: &Run<'_>) -> Interference {
     let count = run
         .window()
         .map_or(0, |window| *run.moved(Side::Source, window).start());
@@ -307,7 +307,7 @@ fn vanished(run: &Run<'_>) -> Hold {
         api::migrate::names::RUN,
         run.id
     );
-    run.hold(HoldReason::SourceVanished, message)
+    run.on_hold(HoldReason::SourceVanished, message)
 }
 
 /// In a rollback the operator itself creates the StatefulSet again.
@@ -315,7 +315,7 @@ fn is_of_rollback(run: &Run<'_>, set: &SetState) -> bool {
     run.direction == Direction::Back && set.ownership == kernel::Ownership::Ours
 }
 
-fn destination(run: &Run<'_>) -> Option<Hold> {
+fn destination(run: &Run<'_>) -> Option<Interference> {
     if !run.is_prepared {
         return None;
     }
@@ -332,7 +332,7 @@ fn destination(run: &Run<'_>) -> Option<Hold> {
              spec.retry, or set spec.abort",
             run.set, run.id
         );
-        return Some(run.hold(HoldReason::DestinationConflict, message));
+        return Some(run.on_hold(HoldReason::DestinationConflict, message));
     };
     let capture = run.record.capture.as_ref();
     let recorded = capture.and_then(|capture| capture.dest_template_sha256.as_deref());
@@ -342,7 +342,7 @@ fn destination(run: &Run<'_>) -> Option<Hold> {
              spec.retry",
             run.set
         );
-        return Some(run.hold(HoldReason::DestinationEdited, message));
+        return Some(run.on_hold(HoldReason::DestinationEdited, message));
     }
     let window = run.window()?;
     let allowed = run.moved(Side::Destination, window);
@@ -359,7 +359,7 @@ fn destination(run: &Run<'_>) -> Option<Hold> {
         allowed.end(),
         window.start
     );
-    Some(run.hold(HoldReason::DestinationDrift, message))
+    Some(run.on_hold(HoldReason::DestinationDrift, message))
 }
 
 #[cfg(test)]

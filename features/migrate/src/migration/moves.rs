@@ -14,7 +14,7 @@ use api::migrate::{
 };
 use jiff::Timestamp;
 
-use super::decision::{Decision, Hold, Wait};
+use super::decision::{Decision, Interference, Wait};
 use super::gate::{self, Gate};
 use super::handover::{self, Direction, Handover, HandoverClaim, Proof, Snapshots, Tags};
 use super::interference::{self, Run};
@@ -69,7 +69,7 @@ pub enum Next {
     /// A person has asked for a pause, and no ordinal is in motion.
     Paused,
     /// Somebody interferes.
-    Hold(Hold),
+    Hold(Interference),
     /// An ordinal moves.
     Ordinal {
         /// The next change or wait; [`Decision::Done`] if it has arrived.
@@ -165,7 +165,7 @@ impl Moves<'_> {
 
     /// Whether the ordinal may be finished although somebody interferes. The record alone does not allow it: once
     /// somebody has changed a window, the handover would have to change it back.
-    fn may_finish(&self, hold: &Hold, record: &OrdinalRecord) -> bool {
+    fn may_finish(&self, hold: &Interference, record: &OrdinalRecord) -> bool {
         let grow = match self.direction {
             Direction::Forward => StepName::Grow,
             Direction::Back => StepName::RGrow,
@@ -179,7 +179,7 @@ impl Moves<'_> {
     }
 
     /// Forward, an ordinal of the window that the record lacks: without it, the run would seem complete.
-    fn unrecorded(&self) -> Option<Hold> {
+    fn unrecorded(&self) -> Option<Interference> {
         if self.direction == Direction::Back {
             return None;
         }
@@ -191,7 +191,7 @@ impl Moves<'_> {
         let message = format!(
             "the status lacks {missing}; restore it with `pontoon migrate journal --restore` and raise spec.retry"
         );
-        Some(Hold {
+        Some(Interference {
             reason: HoldReason::LockLost,
             ordinal: None,
             message,
@@ -199,7 +199,7 @@ impl Moves<'_> {
     }
 
     /// The claims of an ordinal; a hold if they are not all of the recorded ones.
-    fn claims_of(&self, record: &OrdinalRecord) -> Result<&[HandoverClaim], Hold> {
+    fn claims_of(&self, record: &OrdinalRecord) -> Result<&[HandoverClaim], Interference> {
         let claims = self.claims.get(&record.ordinal);
         let claims = claims.filter(|claims| {
             record.claims.iter().all(|recorded| {
@@ -207,7 +207,7 @@ impl Moves<'_> {
                 claims.any(|claim| claim.name == recorded.name && claim.disk == recorded.volume_id)
             })
         });
-        claims.map(Vec::as_slice).ok_or_else(|| Hold {
+        claims.map(Vec::as_slice).ok_or_else(|| Interference {
             reason: HoldReason::VolumeMissing,
             ordinal: Some(record.ordinal),
             message: format!(

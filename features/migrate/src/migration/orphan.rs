@@ -6,7 +6,7 @@ use api::migrate::{HoldReason, Location, OrdinalRecord, StatefulSetMigrationStat
 use kernel::Ownership;
 use serde_json::{Value, json};
 
-use super::decision::Hold;
+use super::decision::Interference;
 use super::observation::{Observation, PodState, SetState};
 use crate::translate::window::Window;
 
@@ -31,8 +31,8 @@ pub fn is_recreated(record: &StatefulSetMigrationStatus, set: &SetState) -> bool
 }
 
 /// A StatefulSet that somebody has created while the pods of the source run without one.
-pub fn recreated_by_others(set: &SetState, name: &str) -> Hold {
-    Hold {
+pub fn recreated_by_others(set: &SetState, name: &str) -> Interference {
+    Interference {
         reason: HoldReason::SourceRecreated,
         ordinal: None,
         message: format!(

@@ -15,7 +15,7 @@ use jiff::SignedDuration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 
 use super::decision::{Decision, Step};
-use super::pass::{Known, Memory, Next, plan};
+use super::pass::{Memory, Next, PassInput, plan};
 use copies::Copies;
 #[cfg(test)]
 pub(super) use copies::merge;
@@ -29,7 +29,7 @@ const USUAL_WAIT: Duration = Duration::from_secs(3);
 
 /// The plan of the run that begins with this record. At most [`PLAN_CAP`] lines; then the last one says how many
 /// more there are.
-pub fn plan_lines(known: &Known<'_>, begun: &StatefulSetMigrationStatus) -> Vec<String> {
+pub fn plan_lines(known: &PassInput<'_>, begun: &StatefulSetMigrationStatus) -> Vec<String> {
     let mut lines = Vec::new();
     if begun.without_ordinals && begun.strategy == Some(Strategy::OrphanAdopt) {
         lines.push(
@@ -38,7 +38,7 @@ pub fn plan_lines(known: &Known<'_>, begun: &StatefulSetMigrationStatus) -> Vec<
                 .to_owned(),
         );
     }
-    lines.extend(Run::new(known, begun).changes());
+    lines.extend(PreviewedRun::new(known, begun).changes());
     capped(lines)
 }
 
@@ -52,7 +52,7 @@ fn capped(mut lines: Vec<String>) -> Vec<String> {
 }
 
 /// A change, with the step and the ordinal that it belongs to.
-pub(super) fn line(step: &Step) -> String {
+pub(super) fn phrase(step: &Step) -> String {
     match step.ordinal {
         Some(ordinal) => format!("ordinal {ordinal}, {step}"),
         None => step.to_string(),
@@ -60,8 +60,8 @@ pub(super) fn line(step: &Step) -> String {
 }
 
 /// The run, over copies.
-struct Run<'a> {
-    known: &'a Known<'a>,
+struct PreviewedRun<'a> {
+    known: &'a PassInput<'a>,
     spec: StatefulSetMigrationSpec,
     record: StatefulSetMigrationStatus,
     copies: Copies,
@@ -69,8 +69,8 @@ struct Run<'a> {
     passed: Duration,
 }
 
-impl<'a> Run<'a> {
-    fn new(known: &'a Known<'a>, begun: &StatefulSetMigrationStatus) -> Self {
+impl<'a> PreviewedRun<'a> {
+    fn new(known: &'a PassInput<'a>, begun: &StatefulSetMigrationStatus) -> Self {
         let spec = StatefulSetMigrationSpec {
             dry_run: false,
             paused: false,
@@ -106,7 +106,7 @@ impl<'a> Run<'a> {
                 Next::Continue => self.record = record,
                 Next::Mirror(step) => self.copies.apply(&step.change),
                 Next::Decided(Decision::Act(step)) => {
-                    lines.push(line(&step));
+                    lines.push(phrase(&step));
                     self.copies.apply(&step.change);
                     self.record = record;
                     self.record.intent = Some(Intent {
@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
 
     fn pass(&self) -> super::pass::Plan {
         let passed = SignedDuration::try_from(self.passed).unwrap_or(SignedDuration::MAX);
-        plan(&Known {
+        plan(&PassInput {
             spec: &self.spec,
             record: &self.record,
             is_deleting: false,

@@ -89,14 +89,14 @@ fn drain(undo: &Undo<'_>) -> Decision {
         let message = format!(
             "StatefulSet {name} in the destination is not of this run; remove it and raise spec.retry"
         );
-        return Decision::hold(HoldReason::DestinationConflict, None, message);
+        return Decision::on_hold(HoldReason::DestinationConflict, None, message);
     }
     if set.replicas > 0 {
         let message = format!(
             "StatefulSet {name} in the destination has {}; scale it to 0 and raise spec.retry",
             set.window()
         );
-        return Decision::hold(HoldReason::DestinationDrift, None, message);
+        return Decision::on_hold(HoldReason::DestinationDrift, None, message);
     }
     let mut pods = undo.cluster().pods.iter();
     let own = pods.find(|(_, pod)| pod.controller.as_ref() == Some(&set.version.uid));
@@ -128,7 +128,7 @@ pub fn extra_claims(set: &str, claims: &[String]) -> Decision {
          accept with spec.acknowledge: [DestExtraClaims]",
         claims.join(", ")
     );
-    Decision::hold(HoldReason::DestExtraClaims, None, message)
+    Decision::on_hold(HoldReason::DestExtraClaims, None, message)
 }
 
 /// Claims and tombstones first, then the volumes that they leave.
@@ -163,7 +163,7 @@ fn clean_claim(undo: &Undo<'_>, claim: &HandoverClaim) -> Decision {
             "claim {} in the destination does not name volume {}; save its data, delete it and raise spec.retry",
             claim.name, claim.destination_volume
         );
-        return Decision::hold(HoldReason::DestinationConflict, None, message);
+        return Decision::on_hold(HoldReason::DestinationConflict, None, message);
     }
     let volume = undo.cluster().volumes.get(&claim.destination_volume);
     if let Some(volume) = volume.filter(|volume| !volume.is_retained) {

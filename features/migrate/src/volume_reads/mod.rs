@@ -40,12 +40,12 @@ pub(crate) struct VolumeReads {
 #[derive(Default)]
 struct State {
     watch: VolumeWatch<ObjectKey>,
-    runs: BTreeMap<ObjectKey, Run>,
+    runs: BTreeMap<ObjectKey, WaitingRun>,
 }
 
 /// What one run has asked for and seen.
 #[derive(Default)]
-struct Run {
+struct WaitingRun {
     /// What it waits for between passes.
     waits_for: BTreeSet<String>,
     /// What its pass has read.

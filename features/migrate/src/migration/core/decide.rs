@@ -15,10 +15,10 @@ use super::errors::{self, Consequence};
 use super::{Connection, FailedCall, LiveMigration, MigrationCore, Read, Scope, World, Write};
 use crate::migration::budgets::exhausted_budget;
 use crate::migration::course::{Course, Request, course};
-use crate::migration::decision::{Decision, Hold, Wait};
+use crate::migration::decision::{Decision, Interference, Wait};
 use crate::migration::documents::Documents;
 use crate::migration::observation::{DiskRead, Side};
-use crate::migration::pass::{Known, Memory, Next, Plan, plan, stalled};
+use crate::migration::pass::{Memory, Next, PassInput, Plan, plan, stalled};
 use crate::preflight::{self, Survey, Verdict, chosen_strategy};
 use crate::record::names::capture_name;
 
@@ -82,7 +82,7 @@ pub enum Situation {
         is_stalled: bool,
     },
     /// Somebody interferes.
-    Held(Hold),
+    Held(Interference),
     /// A person has asked for a pause.
     PauseRequested,
     /// As many ordinals have moved as `ordinalLimit` allows.
@@ -228,8 +228,8 @@ impl<'a> Deciding<'a> {
         self.world.object.annotation(kernel::PAUSED) == Some("true")
     }
 
-    fn known<'k>(&'k self, sides: &Sides<'k>, budget: Option<&'k str>) -> Known<'k> {
-        Known {
+    fn pass_input<'k>(&'k self, sides: &Sides<'k>, budget: Option<&'k str>) -> PassInput<'k> {
+        PassInput {
             spec: self.spec,
             record: &self.record,
             namespace: self
@@ -275,7 +275,7 @@ impl<'a> Deciding<'a> {
         };
         let sides = sides.unwrap_or(&none);
         let budget = exhausted_budget(self.spec, &self.record, sides.source, sides.destination);
-        plan(&self.known(sides, budget.as_deref()))
+        plan(&self.pass_input(sides, budget.as_deref()))
     }
 
     /// The checks, and once they have passed the objects that the record begins with.
@@ -487,7 +487,7 @@ impl<'a> Deciding<'a> {
             .iter()
             .find_map(|(side, connection)| match connection {
                 Connection::Cluster(_) => None,
-                Connection::Moved(message) => Some(self.copy().held(Hold {
+                Connection::Moved(message) => Some(self.copy().on_hold(Interference {
                     reason: HoldReason::IdentityChanged,
                     ordinal: None,
                     message: message.clone(),
@@ -554,7 +554,7 @@ impl<'a> Deciding<'a> {
             destination: &nothing,
             capture: None,
         };
-        let plan = stalled(&self.known(&sides, None), wait);
+        let plan = stalled(&self.pass_input(&sides, None), wait);
         self.waits(plan)
     }
 
@@ -573,7 +573,7 @@ impl<'a> Deciding<'a> {
         self.ends(Move::Wait(after), situation, reason, message)
     }
 
-    fn held(mut self, hold: Hold) -> Decided {
+    fn on_hold(mut self, hold: Interference) -> Decided {
         self.record.hold = Some(api::migrate::HoldRecord {
             reason: hold.reason,
             ordinal: hold.ordinal,
@@ -638,7 +638,7 @@ impl<'a> Deciding<'a> {
                 }]))
             }
             Next::Decided(Decision::Wait(_)) => self.waits(plan),
-            Next::Decided(Decision::Hold(hold)) => self.held(hold),
+            Next::Decided(Decision::Hold(hold)) => self.on_hold(hold),
             Next::Decided(Decision::Fail(failure)) => {
                 let reason = failure.reason.as_str();
                 self.ends(Move::Block, Situation::Resting, reason, failure.message)

@@ -36,7 +36,7 @@ fn without_volumes() -> Observation {
     all
 }
 
-struct Case {
+struct FinishCase {
     keeps_source: bool,
     is_dormant: bool,
     soak_left: u64,
@@ -46,7 +46,7 @@ struct Case {
     unlock: Vec<Change>,
 }
 
-const CASE: Case = Case {
+const CASE: FinishCase = FinishCase {
     keeps_source: false,
     is_dormant: false,
     soak_left: 0,
@@ -56,7 +56,7 @@ const CASE: Case = Case {
     unlock: Vec::new(),
 };
 
-fn decide(observation: &Observation, case: &Case) -> String {
+fn decide(observation: &Observation, case: &FinishCase) -> String {
     let moved = [MovedClaims {
         ordinal: 1,
         is_dormant: case.is_dormant,
@@ -101,7 +101,7 @@ fn changed(mut observation: Observation, change: impl FnOnce(&mut Observation)) 
 #[case::over(0, "act clean-pv: delete PersistentVolume pv-source in the source")]
 #[case::under_way(60, "wait soak DestUnready")]
 fn the_soak_delays_the_clean_up(#[case] soak_left: u64, #[case] expected: &str) {
-    let case = Case { soak_left, ..CASE };
+    let case = FinishCase { soak_left, ..CASE };
     assert_eq!(decide(&moved(), &case), expected);
 }
 
@@ -156,7 +156,7 @@ fn a_dormant_disk_is_bound_and_free(
     #[case] expected: &str,
 ) {
     let observation = changed(moved(), |all| drop(all.disks.insert(DISK.into(), read)));
-    let case = Case {
+    let case = FinishCase {
         is_dormant: true,
         ..CASE
     };
@@ -197,7 +197,7 @@ fn the_set_of_the_source_goes_when_nothing_hangs_on_it(
 )]
 fn the_set_must_stay_away(#[case] absent_since: Option<u64>, #[case] expected: &str) {
     let observation = changed(without_volumes(), |all| all.source.set = None);
-    let case = Case {
+    let case = FinishCase {
         absent_since,
         ..CASE
     };
@@ -235,7 +235,7 @@ fn a_source_that_is_kept_is_marked(#[case] moved_to: Option<&str>, #[case] expec
     let observation = changed(moved(), |all| {
         source_volume(all).moved_to = moved_to.map(str::to_owned);
     });
-    let case = Case {
+    let case = FinishCase {
         keeps_source: true,
         ..CASE
     };
@@ -259,7 +259,7 @@ fn settings_come_before_the_locks() {
         target: target(ObjectKind::ConfigMap, "stsm-web"),
         orphans_dependents: false,
     };
-    let mut case = Case {
+    let mut case = FinishCase {
         settings: vec![Setting {
             side: Side::Destination,
             target: target(ObjectKind::StatefulSet, "web"),
@@ -313,7 +313,7 @@ fn a_foreign_volume_gets_no_mark() {
     let foreign = changed(moved(), |all| {
         source_volume(all).ownership = Ownership::Unmarked;
     });
-    let case = Case {
+    let case = FinishCase {
         keeps_source: true,
         ..CASE
     };
@@ -327,7 +327,7 @@ fn revisions_that_were_left_go_with_the_set(#[case] names: &[&str], #[case] expe
     let mut observation = without_volumes();
     observation.source.set = None;
     let revisions = names.iter().map(|name| ((*name).to_owned(), version(name)));
-    let case = Case {
+    let case = FinishCase {
         revisions: revisions.collect(),
         ..CASE
     };

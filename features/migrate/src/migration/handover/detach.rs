@@ -155,7 +155,7 @@ pub(super) fn loss(
             "EC2 has no volume {} of claim {}; check the account and region, then raise spec.retry",
             claim.disk, claim.name
         );
-        return Some(handover.hold(HoldReason::VolumeMissing, message));
+        return Some(handover.on_hold(HoldReason::VolumeMissing, message));
     };
     disk.is_lost().then(|| {
         Decision::Fail(Failure {

@@ -59,14 +59,14 @@ fn one(handover: &Handover<'_>, claim: &HandoverClaim) -> Decision {
             claim.volume(side),
             claim.name
         );
-        return handover.hold(HoldReason::SourceEdited, message);
+        return handover.on_hold(HoldReason::SourceEdited, message);
     }
     if !is_of_run(handover, claim, live, volume) {
         let message = format!(
             "claim {} in the {side} was created by somebody else; save its data, delete it and raise spec.retry",
             claim.name
         );
-        return handover.hold(HoldReason::FenceContended, message);
+        return handover.on_hold(HoldReason::FenceContended, message);
     }
     if volume.is_some_and(|volume| !volume.is_retained) {
         return protect::retain(handover, step, claim);
@@ -133,7 +133,7 @@ fn after_tombstone(
     let is_reserved = is_reserved(handover, side, claim, volume);
     if !is_reserved && matches!(volume.phase, VolumePhase::Available | VolumePhase::Bound) {
         let message = unreserved(handover, side, claim);
-        return handover.hold(HoldReason::FenceContended, message);
+        return handover.on_hold(HoldReason::FenceContended, message);
     }
     if matches!(volume.phase, VolumePhase::Bound | VolumePhase::Pending) {
         let detail = format!("volume {name} in the {side} is not released yet");

@@ -57,7 +57,7 @@ pub(super) fn gone(handover: &Handover<'_>) -> Decision {
         let reason = handover
             .direction
             .pick(HoldReason::SourceWidened, HoldReason::DestinationDrift);
-        return handover.hold(reason, message);
+        return handover.on_hold(reason, message);
     }
     let set = handover.from().set.as_ref();
     let is_of_set =
@@ -79,7 +79,7 @@ fn foreign_pod(handover: &Handover<'_>, name: &str) -> Decision {
         handover.direction.from(),
         handover.set
     );
-    handover.hold(HoldReason::ForeignConsumer, message)
+    handover.on_hold(HoldReason::ForeignConsumer, message)
 }
 
 /// Whether a pod that remains in the old cluster is unready and does not count. In a rollback no pod of the

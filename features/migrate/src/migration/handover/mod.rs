@@ -35,7 +35,7 @@ use api::migrate::{HoldReason, StallReason, StepName};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::decision::{Change, Decision, Hold, ObjectKind, Step, Target, Wait};
+use super::decision::{Change, Decision, Interference, ObjectKind, Step, Target, Wait};
 use super::observation::{ClusterState, DiskRead, Observation, PodState, Side, Version};
 pub use proof::Proof;
 pub use restart::next as before_restart;
@@ -251,8 +251,8 @@ impl<'a> Handover<'a> {
         })
     }
 
-    fn hold(&self, reason: HoldReason, message: impl Into<String>) -> Decision {
-        Decision::Hold(Hold {
+    fn on_hold(&self, reason: HoldReason, message: impl Into<String>) -> Decision {
+        Decision::Hold(Interference {
             reason,
             ordinal: Some(self.ordinal),
             message: message.into(),
@@ -383,7 +383,7 @@ fn overlap(handover: &Handover<'_>) -> Decision {
         handover.window_of(to),
         handover.window_without(from).unwrap_or(handover.window),
     );
-    handover.hold(reason, message)
+    handover.on_hold(reason, message)
 }
 
 /// The new cluster may run the ordinal only while the last read of every disk is young and shows it free.
@@ -413,7 +413,7 @@ fn grow(handover: &Handover<'_>) -> Decision {
             "StatefulSet {} is missing in the {side}; create it again as it was and raise spec.retry",
             handover.set
         );
-        return handover.hold(reason, message);
+        return handover.on_hold(reason, message);
     };
     handover.step(name, change)
 }

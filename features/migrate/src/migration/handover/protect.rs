@@ -72,7 +72,7 @@ pub(super) fn retain(handover: &Handover<'_>, step: StepName, claim: &HandoverCl
             let reason = handover
                 .direction
                 .pick(HoldReason::SourceEdited, HoldReason::DestinationEdited);
-            handover.hold(reason, message)
+            handover.on_hold(reason, message)
         }
     }
 }

@@ -70,7 +70,7 @@ fn fenced_in_destination() -> Observation {
 }
 
 #[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
-struct Case {
+struct HandoverCase {
     direction: Direction,
     is_orphaned: bool,
     has_left: bool,
@@ -85,7 +85,7 @@ struct Case {
     earlier: Vec<u64>,
 }
 
-const FORWARD: Case = Case {
+const FORWARD: HandoverCase = HandoverCase {
     direction: Direction::Forward,
     is_orphaned: false,
     has_left: false,
@@ -97,7 +97,7 @@ const FORWARD: Case = Case {
     elapsed: 20,
     earlier: Vec::new(),
 };
-const BACK: Case = Case {
+const BACK: HandoverCase = HandoverCase {
     direction: Direction::Back,
     is_orphaned: false,
     has_left: false,
@@ -110,7 +110,7 @@ const BACK: Case = Case {
     earlier: Vec::new(),
 };
 
-fn decide(observation: &Observation, case: &Case) -> Decision {
+fn decide(observation: &Observation, case: &HandoverCase) -> Decision {
     let passes = case.earlier.iter().chain([&case.elapsed]);
     let passes: Vec<_> = passes
         .map(|elapsed| (*elapsed, observation.clone()))
@@ -171,7 +171,7 @@ fn a_released_pod_must_go(
         let pod = all.source.pods.get_mut("web-1").expect("it exists");
         pod.is_terminating = is_terminating;
     });
-    let case = Case {
+    let case = HandoverCase {
         pod_uid: recorded,
         ..FORWARD
     };
@@ -189,7 +189,7 @@ fn an_unready_pod_blocks_the_controller(#[case] accepts: &'static [i32], #[case]
             .expect("it exists")
             .ready_since = None;
     });
-    let case = Case {
+    let case = HandoverCase {
         accepts_unready: accepts,
         ..FORWARD
     };
@@ -304,7 +304,7 @@ fn the_second_read_is_two_seconds_later(
     #[case] elapsed: u64,
     #[case] expected: &str,
 ) {
-    let case = Case {
+    let case = HandoverCase {
         elapsed,
         earlier,
         ..FORWARD
@@ -313,7 +313,7 @@ fn the_second_read_is_two_seconds_later(
 }
 
 /// Passes over several observations in a row, as one process sees them.
-fn decide_after(passes: &[(u64, Observation)], case: &Case) -> Decision {
+fn decide_after(passes: &[(u64, Observation)], case: &HandoverCase) -> Decision {
     let claims = [claim()];
     let mut proof = Proof::default();
     let mut decision = Decision::Done;
@@ -507,7 +507,7 @@ fn a_change_names_the_version_that_was_read() {
 
 #[test]
 fn dormant_claims_are_fenced_and_nothing_grows() {
-    let case = Case {
+    let case = HandoverCase {
         is_dormant: true,
         ..FORWARD
     };
@@ -521,7 +521,7 @@ fn dormant_claims_are_fenced_and_nothing_grows() {
 }
 
 /// Passes while the disk leaves: the first sees `leaving`, the others a clean end.
-fn decide_after_leaving(leaving: Observation, case: &Case) -> Decision {
+fn decide_after_leaving(leaving: Observation, case: &HandoverCase) -> Decision {
     let confirmed = with_read(fenced(), read(23, &[]));
     let passes = [(19, leaving), (20, free()), (21, fenced()), (24, confirmed)];
     decide_after(&passes, case)
@@ -562,7 +562,7 @@ fn a_disk_that_was_not_detached_cleanly_is_held(
 #[test]
 fn an_unclean_detach_may_be_accepted() {
     let failed = changed(released(), |all| node_of_pod(all).is_ready = false);
-    let case = Case {
+    let case = HandoverCase {
         accepts_unclean: true,
         ..FORWARD
     };
@@ -571,7 +571,7 @@ fn an_unclean_detach_may_be_accepted() {
 
 #[test]
 fn a_confirmed_disk_is_retagged_before_the_destination_grows() {
-    let case = Case {
+    let case = HandoverCase {
         cluster_names: Some(("old", "new")),
         ..FORWARD
     };
@@ -836,7 +836,7 @@ fn without_a_set_the_operator_deletes_the_pod(
     #[case] has_left: bool,
     #[case] expected: &str,
 ) {
-    let case = Case {
+    let case = HandoverCase {
         is_orphaned: true,
         has_left,
         ..FORWARD

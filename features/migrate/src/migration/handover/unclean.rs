@@ -75,5 +75,5 @@ pub(super) fn next(handover: &Handover<'_>) -> Decision {
          [UncleanDetach/{}], or set spec.abort: Rollback",
         handover.ordinal
     );
-    handover.hold(HoldReason::UncleanDetach, message)
+    handover.on_hold(HoldReason::UncleanDetach, message)
 }

@@ -39,7 +39,7 @@ fn one(handover: &Handover<'_>, claim: &HandoverClaim) -> Decision {
              the capture and raise spec.retry",
             claim.source_volume, claim.name, claim.disk
         );
-        return handover.hold(HoldReason::SourceEdited, message);
+        return handover.on_hold(HoldReason::SourceEdited, message);
     };
     let live = source.claims.get(&claim.name);
     if let Some(live) = live {
@@ -53,7 +53,7 @@ fn one(handover: &Handover<'_>, claim: &HandoverClaim) -> Decision {
     }
     if !fence::is_reserved(handover, side, claim, volume) {
         let message = fence::unreserved(handover, side, claim);
-        return handover.hold(HoldReason::FenceContended, message);
+        return handover.on_hold(HoldReason::FenceContended, message);
     }
     if names_claim_by_uid(volume) {
         let target = handover.target(
@@ -103,7 +103,7 @@ fn bound(
             "claim {} in the source does not name volume {}; save its data, delete it and raise spec.retry",
             claim.name, claim.source_volume
         );
-        return handover.hold(HoldReason::FenceContended, message);
+        return handover.on_hold(HoldReason::FenceContended, message);
     }
     if live.is_bound && volume.phase == VolumePhase::Bound {
         return Decision::Done;

@@ -190,7 +190,7 @@ fn an_ordinal_past_the_fence_is_finished(
     #[case] step: StepName,
     #[case] expected: bool,
 ) {
-    let hold = Hold {
+    let hold = Interference {
         reason,
         ordinal: Some(1),
         message: String::new(),

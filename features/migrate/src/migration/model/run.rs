@@ -16,8 +16,8 @@ use super::{Disk, NAMESPACES, Random, SET, Snapshot, World, index};
 use crate::migration::decision::{Change, Decision, ObjectKind, Step};
 use crate::migration::documents::Documents;
 use crate::migration::observation::{DiskRead, Side, SnapshotRead};
-use crate::migration::pass::{Known, Memory, Next, Plan, plan};
-use crate::migration::preview::line;
+use crate::migration::pass::{Memory, Next, PassInput, Plan, plan};
+use crate::migration::preview::phrase;
 use crate::record::names::capture_name;
 use crate::translate::window::Window;
 
@@ -377,7 +377,7 @@ impl Operator {
             ..OwnerReference::default()
         };
         let seconds = i64::try_from(world.elapsed.as_secs()).expect("small");
-        plan(&Known {
+        plan(&PassInput {
             spec: &self.spec,
             record: &self.record,
             namespace: "ops",
@@ -431,7 +431,7 @@ impl Operator {
                 }
                 self.is_intent_unused = false;
                 self.steps.push(step.name);
-                self.changes.push(line(step));
+                self.changes.push(phrase(step));
                 world.apply(&step.change);
                 if luck.lost_answers > 0 && random.one_in(luck.lost_answers) {
                     self.crash();

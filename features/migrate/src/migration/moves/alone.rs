@@ -3,7 +3,7 @@
 use api::migrate::{Location, OrdinalRecord, StepName};
 
 use super::{Moves, Next};
-use crate::migration::decision::{Decision, Hold};
+use crate::migration::decision::{Decision, Interference};
 use crate::migration::handover::{self, Direction};
 use crate::migration::orphan::is_orphaned;
 
@@ -87,7 +87,10 @@ impl Moves<'_> {
         Next::Complete
     }
 
-    pub(super) fn before_restart_of(&self, record: &OrdinalRecord) -> Result<Decision, Hold> {
+    pub(super) fn before_restart_of(
+        &self,
+        record: &OrdinalRecord,
+    ) -> Result<Decision, Interference> {
         let claims = self.claims_of(record)?;
         let context = self.context(record);
         Ok(handover::before_restart(

@@ -54,8 +54,8 @@ impl Pass<'_> {
 
     fn capture_key(&self) -> CaptureKey {
         CaptureKey {
-            beside: self.known.capture.map(version),
-            in_source: self.known.source.capture.as_ref().map(version),
+            beside: self.input.capture.map(version),
+            in_source: self.input.source.capture.as_ref().map(version),
             recorded: self
                 .record
                 .capture
@@ -68,8 +68,8 @@ impl Pass<'_> {
     }
 
     fn captured(&self, key: &CaptureKey) -> Result<Captured, (HoldReason, String)> {
-        let beside = self.known.capture.and_then(secret);
-        let in_source = self.known.source.capture.as_ref().and_then(secret);
+        let beside = self.input.capture.and_then(secret);
+        let in_source = self.input.source.capture.as_ref().and_then(secret);
         let recorded = key.recorded.as_deref();
         let copies = compare(beside.as_ref(), in_source.as_ref(), &self.run, recorded);
         let packed = match &copies {
@@ -84,7 +84,7 @@ impl Pass<'_> {
             CaptureCopies::Missing => self.new_capture(recorded)?,
         };
         let translation = Translation {
-            spec: self.known.spec,
+            spec: self.input.spec,
             run: &self.run,
             ordinals: &key.ordinals,
             zones: &key.zones,
@@ -109,7 +109,7 @@ impl Pass<'_> {
             let message = "both Secrets of the capture are gone; restore one from a backup and raise spec.retry";
             return Err((HoldReason::DestinationConflict, message.to_owned()));
         }
-        let source = self.known.source;
+        let source = self.input.source;
         let stateful_set = source.set.clone().ok_or_else(|| {
             let message =
                 "the StatefulSet of the source is gone; create it again and raise spec.retry";

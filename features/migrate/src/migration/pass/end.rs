@@ -20,8 +20,8 @@ use crate::translate::Document;
 use crate::translate::names::ClaimNames;
 
 impl Pass<'_> {
-    pub(super) fn finish(mut self, known: &Captured) -> Plan {
-        let keeps_source = self.known.spec.source_cleanup.policy == CleanupPolicy::Keep;
+    pub(super) fn finish(mut self, input: &Captured) -> Plan {
+        let keeps_source = self.input.spec.source_cleanup.policy == CleanupPolicy::Keep;
         let goal = if keeps_source {
             LockGoal::Release
         } else {
@@ -30,7 +30,7 @@ impl Pass<'_> {
         let unlock = self.unlock(goal);
         let settings = self.closing().destination_settings();
         let window = self.record.window;
-        let moved: Vec<MovedClaims> = known
+        let moved: Vec<MovedClaims> = input
             .rendered
             .claims
             .iter()
@@ -45,27 +45,27 @@ impl Pass<'_> {
         let moved_to = self.moved_to(&moved);
         let decision = finish::next(&Finish {
             run: &self.run,
-            set: &self.known.spec.stateful_set_name,
+            set: &self.input.spec.stateful_set_name,
             source_uid: self
                 .record
                 .source_stateful_set_uid
                 .as_deref()
                 .unwrap_or_default(),
-            source_namespace: &self.known.spec.source_namespace,
+            source_namespace: &self.input.spec.source_namespace,
             keeps_source,
             soak_left: self.soak_left(),
             moved: &moved,
             moved_to: &moved_to,
             settings: &settings,
             unlock: &unlock,
-            revisions: &self.left_revisions(known),
+            revisions: &self.left_revisions(input),
             absent_since: self.memory.source_absent_since,
             observation: &self.observation,
-            now: self.known.now,
-            elapsed: self.known.elapsed,
+            now: self.input.now,
+            elapsed: self.input.elapsed,
         });
         if decision == Decision::Done {
-            self.record.completion_time = Some(Time(self.known.now));
+            self.record.completion_time = Some(Time(self.input.now));
             return self.goes_on(Phase::Completed);
         }
         if decision.step().is_some_and(StepName::is_cleanup) {
@@ -75,10 +75,10 @@ impl Pass<'_> {
     }
 
     /// A deletion that leaves the pods leaves the ControllerRevisions too.
-    fn left_revisions(&self, known: &Captured) -> Vec<(String, Version)> {
-        let captured = known.packed.capture().controller_revisions().iter();
+    fn left_revisions(&self, input: &Captured) -> Vec<(String, Version)> {
+        let captured = input.packed.capture().controller_revisions().iter();
         let captured: Vec<String> = captured.map(|one| version(one).uid).collect();
-        let live = self.known.source.controller_revisions.iter();
+        let live = self.input.source.controller_revisions.iter();
         let left = live.filter(|one| {
             self.record.orphan_started
                 && captured.contains(&version(one).uid)
@@ -105,9 +105,9 @@ impl Pass<'_> {
         let Some(last) = last else {
             return Duration::ZERO;
         };
-        let passed = self.known.now.duration_since(last);
+        let passed = self.input.now.duration_since(last);
         let passed = Duration::try_from(passed).unwrap_or_default();
-        self.known
+        self.input
             .spec
             .source_cleanup
             .soak
@@ -117,7 +117,7 @@ impl Pass<'_> {
 
     fn moved_to(&self, moved: &[MovedClaims]) -> BTreeMap<String, String> {
         let cluster = self.record.dest_cluster_uid.as_deref().unwrap_or_default();
-        let namespace = &self.known.spec.dest_namespace;
+        let namespace = &self.input.spec.dest_namespace;
         let claims = moved.iter().flat_map(|moved| &moved.claims);
         claims
             .map(|claim| {
@@ -129,33 +129,33 @@ impl Pass<'_> {
 
     /// Claims of the set in the destination that no ordinal of the run has, and that nobody has accepted. They
     /// have data that a rollback would leave behind.
-    pub(super) fn extra_claims(&self, known: &Captured) -> Vec<String> {
+    pub(super) fn extra_claims(&self, input: &Captured) -> Vec<String> {
         let accepted = HoldReason::DestExtraClaims.as_str();
-        if self.known.spec.acknowledges(accepted, None) {
+        if self.input.spec.acknowledges(accepted, None) {
             return Vec::new();
         }
-        let set = Document::read(known.packed.capture().stateful_set().clone());
+        let set = Document::read(input.packed.capture().stateful_set().clone());
         let templates = set.map(|set| templates(&set)).unwrap_or_default();
         let names = ClaimNames {
-            stateful_set: &self.known.spec.stateful_set_name,
+            stateful_set: &self.input.spec.stateful_set_name,
             templates: &templates,
         };
         let claims = self.observation.destination.claims.keys();
         let extra = claims.filter(|name| {
-            names.parse(name).is_some() && !known.rendered.pairs.contains_key(*name)
+            names.parse(name).is_some() && !input.rendered.pairs.contains_key(*name)
         });
         extra.cloned().collect()
     }
 
-    pub(super) fn undo(self, known: &Captured) -> Plan {
-        let claims: Vec<_> = known.rendered.claims.values().flatten().cloned().collect();
+    pub(super) fn undo(self, input: &Captured) -> Plan {
+        let claims: Vec<_> = input.rendered.claims.values().flatten().cloned().collect();
         let unlock = self.unlock(LockGoal::Remove);
         let settings = self.closing().source_settings();
         let decision = undo::next(&Undo {
-            set: &self.known.spec.stateful_set_name,
-            namespace: &self.known.spec.dest_namespace,
+            set: &self.input.spec.stateful_set_name,
+            namespace: &self.input.spec.dest_namespace,
             claims: &claims,
-            extra_claims: &self.extra_claims(known),
+            extra_claims: &self.extra_claims(input),
             settings: &settings,
             unlock: &unlock,
             observation: &self.observation,
@@ -164,7 +164,7 @@ impl Pass<'_> {
             return self.decided(decision);
         }
         let mut pass = self;
-        pass.record.completion_time = Some(Time(pass.known.now));
+        pass.record.completion_time = Some(Time(pass.input.now));
         pass.goes_on(Phase::RolledBack)
     }
 

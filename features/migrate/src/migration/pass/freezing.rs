@@ -21,7 +21,7 @@ use crate::translate::Document;
 use crate::translate::names::ClaimNames;
 
 impl Pass<'_> {
-    pub(super) fn freeze(mut self, known: &Captured) -> Plan {
+    pub(super) fn freeze(mut self, input: &Captured) -> Plan {
         let locks: Option<Vec<LockState>> = Side::BOTH
             .into_iter()
             .map(|side| self.lock_state(side))
@@ -37,38 +37,38 @@ impl Pass<'_> {
             .as_ref()
             .map(|set| template_sha256(set.value()))
             .unwrap_or_default();
-        let captured = template_sha256(known.packed.capture().stateful_set());
-        let is_captured = matches!(known.copies, CaptureCopies::Ours(_));
+        let captured = template_sha256(input.packed.capture().stateful_set());
+        let is_captured = matches!(input.copies, CaptureCopies::Ours(_));
         if is_captured && self.record.capture.is_none() {
             self.record.capture = Some(CaptureRecord {
-                secret: known.packed.name(),
-                sha256: known.packed.sha256().to_owned(),
+                secret: input.packed.name(),
+                sha256: input.packed.sha256().to_owned(),
                 template_sha256: captured.clone(),
                 dest_template_sha256: None,
             });
         }
-        let claims = self.claims_of_set(known);
-        let moved = known.rendered.claims.values().flatten();
+        let claims = self.claims_of_set(input);
+        let moved = input.rendered.claims.values().flatten();
         let moved: BTreeSet<&String> = moved.map(|claim| &claim.source_volume).collect();
-        let volumes = self.known.source.volumes.iter();
+        let volumes = self.input.source.volumes.iter();
         let volumes = volumes.filter(|volume| moved.contains(&extract::name(volume)));
         let volumes: Vec<_> = volumes.filter_map(|volume| live(Some(volume))).collect();
-        let pairs = self.new_pairs(&known.rendered);
+        let pairs = self.new_pairs(&input.rendered);
         let new_set = New {
-            wanted: known.rendered.set.clone(),
-            live: live(self.known.destination.set.as_ref()),
+            wanted: input.rendered.set.clone(),
+            live: live(self.input.destination.set.as_ref()),
         };
         self.record_pairs(&pairs);
         let decision = freeze::next(&Freeze {
             run: &self.run,
-            namespace: self.known.namespace,
-            source_namespace: &self.known.spec.source_namespace,
-            owner: self.known.owner,
-            copies: &known.copies,
+            namespace: self.input.namespace,
+            source_namespace: &self.input.spec.source_namespace,
+            owner: self.input.owner,
+            copies: &input.copies,
             orphans: self.record.strategy == Some(Strategy::OrphanAdopt),
             orphan_started: self.record.orphan_started,
             source_uid: self.record.source_stateful_set_uid.as_deref(),
-            capture: Some(&known.packed),
+            capture: Some(&input.packed),
             locks: &locks,
             set: set.as_ref(),
             captured_template: Some(&captured),
@@ -106,7 +106,7 @@ impl Pass<'_> {
         self.record.started |= matches!(decision, Decision::Act(_));
         if matches!(&decision, Decision::Act(step) if step.name == StepName::Orphan) {
             self.record.orphan_started = true;
-            let intent = self.known.record.intent.as_ref();
+            let intent = self.input.record.intent.as_ref();
             let is_saved = intent.is_some_and(|intent| intent.step == StepName::Orphan);
             if let Some(step) = self.due_mirror().filter(|_| is_saved) {
                 return self.ends(Next::Mirror(step));
@@ -117,8 +117,8 @@ impl Pass<'_> {
 
     fn lock_state(&self, side: Side) -> Option<LockState> {
         let (documents, namespace) = match side {
-            Side::Source => (self.known.source, &self.known.spec.source_namespace),
-            Side::Destination => (self.known.destination, &self.known.spec.dest_namespace),
+            Side::Source => (self.input.source, &self.input.spec.source_namespace),
+            Side::Destination => (self.input.destination, &self.input.spec.dest_namespace),
         };
         let wanted = self.lock(LockGoal::Acquire)?;
         let found = documents.stored_lock();
@@ -135,25 +135,25 @@ impl Pass<'_> {
             found: documents.lock.as_ref().map(version),
             action,
             namespace: namespace.clone(),
-            set: self.known.spec.stateful_set_name.clone(),
+            set: self.input.spec.stateful_set_name.clone(),
         })
     }
 
     /// Every claim of the set in the source, also dormant ones that stay.
-    fn claims_of_set(&self, known: &Captured) -> Vec<Document<PersistentVolumeClaim>> {
-        let set = Document::read(known.packed.capture().stateful_set().clone());
+    fn claims_of_set(&self, input: &Captured) -> Vec<Document<PersistentVolumeClaim>> {
+        let set = Document::read(input.packed.capture().stateful_set().clone());
         let templates = set.map(|set| templates(&set)).unwrap_or_default();
         let names = ClaimNames {
-            stateful_set: &self.known.spec.stateful_set_name,
+            stateful_set: &self.input.spec.stateful_set_name,
             templates: &templates,
         };
-        let claims = self.known.source.claims.iter();
+        let claims = self.input.source.claims.iter();
         let claims = claims.filter(|claim| names.parse(&extract::name(claim)).is_some());
         claims.filter_map(|claim| live(Some(claim))).collect()
     }
 
     fn new_pairs(&self, rendered: &Rendered) -> Vec<NewPair> {
-        let destination = self.known.destination;
+        let destination = self.input.destination;
         let of_name = |documents: &[Value], name: &str| {
             documents
                 .iter()

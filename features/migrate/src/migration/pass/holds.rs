@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use api::migrate::{HoldEnd, HoldReason, HoldRecord, Phase, StatefulSetMigrationStatus, StepName};
 
-use super::{Known, Next, Plan};
-use crate::migration::decision::{Decision, Failure, Hold, Step};
+use super::{Next, PassInput, Plan};
+use crate::migration::decision::{Decision, Failure, Interference, Step};
 use crate::migration::extract;
 use crate::migration::limits::{self, Waited};
 use crate::migration::progress::begun_again;
@@ -19,9 +19,9 @@ use crate::migration::progress::begun_again;
 /// | by a person           | no          | yes                       | go on; the retry is used up     |
 ///
 /// The retry that has set the window back ends the hold too.
-pub(super) fn held(known: &Known<'_>, mut plan: Plan) -> Plan {
-    if let Some(step) = repair(known, &mut plan) {
-        plan.record.observed_retry = known.spec.retry;
+pub(super) fn lasting_hold(input: &PassInput<'_>, mut plan: Plan) -> Plan {
+    if let Some(step) = repair(input, &mut plan) {
+        plan.record.observed_retry = input.spec.retry;
         plan.record.hold = Some(HoldRecord {
             reason: HoldReason::SourceWidened,
             ordinal: None,
@@ -36,62 +36,62 @@ pub(super) fn held(known: &Known<'_>, mut plan: Plan) -> Plan {
         });
         return plan;
     }
-    let Some(hold) = known.record.hold else {
+    let Some(hold) = input.record.hold else {
         return plan;
     };
     let (reason, ordinal) = (hold.reason, hold.ordinal);
     let remedy = match reason.end() {
         HoldEnd::ByItself => None,
-        HoldEnd::Acknowledged => (!known.spec.acknowledges(reason.as_str(), ordinal))
+        HoldEnd::Acknowledged => (!input.spec.acknowledges(reason.as_str(), ordinal))
             .then(|| format!("add {reason} to spec.acknowledge")),
         HoldEnd::Retry => {
-            let is_raised = known.spec.retry > known.record.observed_retry;
-            let is_repaired = reason == HoldReason::SourceWidened && has_repaired(known);
+            let is_raised = input.spec.retry > input.record.observed_retry;
+            let is_repaired = reason == HoldReason::SourceWidened && has_repaired(input);
             (!is_raised && !is_repaired).then(|| "raise spec.retry".to_owned())
         }
     };
     let Some(remedy) = remedy else {
         plan.record.hold = None;
         begun_again(&mut plan.record);
-        if has_repaired(known) {
+        if has_repaired(input) {
             plan.record.intent = None; // it ends one hold
         }
         if reason.end() == HoldEnd::Retry {
-            plan.record.observed_retry = known.spec.retry;
+            plan.record.observed_retry = input.spec.retry;
         }
         return plan;
     };
     Plan {
-        next: Next::Decided(Decision::Hold(Hold {
+        next: Next::Decided(Decision::Hold(Interference {
             reason,
             ordinal,
             message: format!("the cause of {reason} is gone; {remedy} to go on"),
         })),
-        record: known.record.clone(),
+        record: input.record.clone(),
         ..plan
     }
 }
 
 /// The intent to set the window of the source back was saved.
-fn has_repaired(known: &Known<'_>) -> bool {
-    let intent = known.record.intent.as_ref();
+fn has_repaired(input: &PassInput<'_>) -> bool {
+    let intent = input.record.intent.as_ref();
     intent.is_some_and(|intent| intent.step == StepName::Narrow)
 }
 
 /// The change that sets the window of the source back: after a raise of `spec.retry` its intent is saved, and then
 /// it is made once.
-fn repair(known: &Known<'_>, plan: &mut Plan) -> Option<Step> {
-    let is_raised = known.spec.retry > known.record.observed_retry;
-    let is_recorded = known
+fn repair(input: &PassInput<'_>, plan: &mut Plan) -> Option<Step> {
+    let is_raised = input.spec.retry > input.record.observed_retry;
+    let is_recorded = input
         .record
         .hold
         .is_some_and(|hold| hold.reason == HoldReason::SourceWidened);
-    let is_due = is_raised || (has_repaired(known) && known.is_intent_unused);
+    let is_due = is_raised || (has_repaired(input) && input.is_intent_unused);
     plan.repair.take().filter(|_| is_recorded && is_due)
 }
 
 /// Remembers since when a step waits, and judges the wait by its limit.
-pub(super) fn limited(known: &Known<'_>, mut plan: Plan) -> Plan {
+pub(super) fn limited(input: &PassInput<'_>, mut plan: Plan) -> Plan {
     let Next::Decided(Decision::Wait(wait)) = &plan.next else {
         plan.memory.waiting = None;
         if let Next::Decided(Decision::Fail(failure)) = &plan.next {
@@ -101,11 +101,11 @@ pub(super) fn limited(known: &Known<'_>, mut plan: Plan) -> Plan {
         return plan;
     };
     let about = (wait.step, wait.ordinal);
-    let since = known.memory.waiting.filter(|(of, _)| *of == about);
-    let since = since.map_or(known.elapsed, |(_, since)| since);
+    let since = input.memory.waiting.filter(|(of, _)| *of == about);
+    let since = since.map_or(input.elapsed, |(_, since)| since);
     plan.memory.waiting = Some((about, since));
-    let waited = known.elapsed.saturating_sub(since);
-    match limits::judge(wait.step, waited, known.spec, grace(known, wait.ordinal)) {
+    let waited = input.elapsed.saturating_sub(since);
+    match limits::judge(wait.step, waited, input.spec, grace(input, wait.ordinal)) {
         Waited::Waiting => {}
         Waited::Stalled => plan.is_stalled = true,
         Waited::Failed(reason) => {
@@ -127,12 +127,12 @@ pub(super) fn limited(known: &Known<'_>, mut plan: Plan) -> Plan {
 }
 
 /// The grace period of the ordinal's pod, the longer one of both clusters.
-fn grace(known: &Known<'_>, ordinal: Option<i32>) -> Duration {
+fn grace(input: &PassInput<'_>, ordinal: Option<i32>) -> Duration {
     let Some(ordinal) = ordinal else {
         return Duration::ZERO;
     };
-    let name = format!("{}-{ordinal}", known.spec.stateful_set_name);
-    let pods = known.source.pods.iter().chain(&known.destination.pods);
+    let name = format!("{}-{ordinal}", input.spec.stateful_set_name);
+    let pods = input.source.pods.iter().chain(&input.destination.pods);
     let pods = pods.filter(|pod| extract::name(pod) == name);
     pods.map(|pod| extract::pod(pod).grace)
         .max()

@@ -29,7 +29,7 @@ use serde_json::Value;
 use super::begin::begun;
 use super::closing::Closing;
 use super::course::{Course, Request, course};
-use super::decision::{Decision, Hold, Step, Wait};
+use super::decision::{Decision, Interference, Step, Wait};
 use super::documents::{Documents, version};
 use super::handover::{Direction, Proof};
 use super::interference::{self, Run};
@@ -43,11 +43,11 @@ use crate::record::lock::{Lock, LockGoal, LockIdentity};
 use crate::record::mirror;
 use crate::translate::Document;
 use captured::{CaptureKey, Captured};
-use holds::{held, limited};
+use holds::{lasting_hold, limited};
 
 /// Everything that a pass knows.
 #[derive(Debug, Clone)]
-pub struct Known<'a> {
+pub struct PassInput<'a> {
     /// The spec of the migration.
     pub spec: &'a StatefulSetMigrationSpec,
     /// Its record, as it was read.
@@ -145,14 +145,14 @@ pub enum Next {
 ///
 /// A hold that a person has to end stays until then, also if its cause is gone. A wait beyond its limit is a
 /// stall, or the failure of the run.
-pub fn plan(known: &Known<'_>) -> Plan {
+pub fn plan(input: &PassInput<'_>) -> Plan {
     let course = course(&Request {
-        spec: known.spec,
-        record: known.record,
-        is_deleting: known.is_deleting,
-        is_edited: known.record.observed_generation != Some(known.generation),
+        spec: input.spec,
+        record: input.record,
+        is_deleting: input.is_deleting,
+        is_edited: input.record.observed_generation != Some(input.generation),
     });
-    let mut pass = Pass::new(known);
+    let mut pass = Pass::new(input);
     if course.writes() {
         pass.read_mirrors();
     }
@@ -166,12 +166,12 @@ pub fn plan(known: &Known<'_>) -> Plan {
     };
     if matches!(&plan.next, Next::Decided(Decision::Hold(hold)) if hold.reason == HoldReason::SourceWidened)
     {
-        plan.repair = Pass::new(known).narrowed_source(course);
+        plan.repair = Pass::new(input).narrowed_source(course);
     }
     let can_hold = match course {
         Course::Freeze | Course::Move | Course::Finish => true,
         // A rollback that begins is a decision of a person.
-        Course::RollBack => known.record.phase == Some(Phase::RollingBack),
+        Course::RollBack => input.record.phase == Some(Phase::RollingBack),
         Course::Check
         | Course::AwaitAbort
         | Course::Leave
@@ -180,7 +180,7 @@ pub fn plan(known: &Known<'_>) -> Plan {
         | Course::Release => false,
     };
     let plan = if can_hold {
-        held(known, plan)
+        lasting_hold(input, plan)
     } else {
         Plan {
             record: StatefulSetMigrationStatus {
@@ -190,24 +190,24 @@ pub fn plan(known: &Known<'_>) -> Plan {
             ..plan
         }
     };
-    limited(known, plan)
+    limited(input, plan)
 }
 
 /// A wait that no part of the run decides: a cluster or EC2 does not answer.
-pub fn stalled(known: &Known<'_>, wait: Wait) -> Plan {
+pub fn stalled(input: &PassInput<'_>, wait: Wait) -> Plan {
     let plan = Plan {
         next: Next::Decided(Decision::Wait(wait)),
-        record: known.record.clone(),
-        memory: known.memory.clone(),
+        record: input.record.clone(),
+        memory: input.memory.clone(),
         is_stalled: false,
         repair: None,
     };
-    limited(known, plan)
+    limited(input, plan)
 }
 
 /// A pass in progress.
 struct Pass<'a> {
-    known: &'a Known<'a>,
+    input: &'a PassInput<'a>,
     run: String,
     observation: Observation,
     record: StatefulSetMigrationStatus,
@@ -215,29 +215,29 @@ struct Pass<'a> {
 }
 
 impl<'a> Pass<'a> {
-    fn new(known: &'a Known<'a>) -> Self {
-        let run = known
+    fn new(input: &'a PassInput<'a>) -> Self {
+        let run = input
             .record
             .run_id
             .clone()
-            .unwrap_or_else(|| known.owner.uid.clone());
+            .unwrap_or_else(|| input.owner.uid.clone());
         let observation = Observation {
-            source: known.source.state(&run),
-            destination: known.destination.state(&run),
-            disks: known.disks.clone(),
-            snapshots: known.snapshots.clone(),
+            source: input.source.state(&run),
+            destination: input.destination.state(&run),
+            disks: input.disks.clone(),
+            snapshots: input.snapshots.clone(),
         };
-        let mut memory = known.memory.clone();
-        if known.source.set.is_some() {
+        let mut memory = input.memory.clone();
+        if input.source.set.is_some() {
             memory.source_absent_since = None;
         } else {
-            memory.source_absent_since.get_or_insert(known.elapsed);
+            memory.source_absent_since.get_or_insert(input.elapsed);
         }
-        let mut record = known.record.clone();
+        let mut record = input.record.clone();
         record.run_id = Some(run.clone());
-        record.observed_generation = Some(known.generation);
+        record.observed_generation = Some(input.generation);
         Self {
-            known,
+            input,
             run,
             observation,
             record,
@@ -265,11 +265,11 @@ impl<'a> Pass<'a> {
     }
 
     /// Nothing is written to a cluster that is not the recorded one.
-    fn changed_identity(&self) -> Option<Hold> {
+    fn changed_identity(&self) -> Option<Interference> {
         interference::identity(&Run {
-            record: self.known.record,
+            record: self.input.record,
             id: &self.run,
-            set: &self.known.spec.stateful_set_name,
+            set: &self.input.spec.stateful_set_name,
             direction: Direction::Forward,
             is_prepared: false,
             observation: &self.observation,
@@ -291,7 +291,7 @@ impl<'a> Pass<'a> {
         let run = Run {
             record: &self.record,
             id: &self.run,
-            set: &self.known.spec.stateful_set_name,
+            set: &self.input.spec.stateful_set_name,
             direction: if course == Course::RollBack {
                 Direction::Back
             } else {
@@ -300,7 +300,7 @@ impl<'a> Pass<'a> {
             is_prepared: true,
             observation: &self.observation,
         };
-        interference::narrowed(&run, &self.known.spec.source_namespace)
+        interference::narrowed(&run, &self.input.spec.source_namespace)
     }
 
     fn decided(self, decision: Decision) -> Plan {
@@ -319,7 +319,7 @@ impl<'a> Pass<'a> {
 
     /// A person has raised `spec.retry`: the run goes on where its record shows it.
     fn resume(mut self, course: Course) -> Plan {
-        self.record.observed_retry = self.known.spec.retry;
+        self.record.observed_retry = self.input.spec.retry;
         self.record.failure = None;
         self.record.last_error = None;
         progress::begun_again(&mut self.record);
@@ -345,8 +345,8 @@ impl<'a> Pass<'a> {
     /// | passed     | yes    | planned, with the plan                               |
     /// | passed     | no     | the record of the source as it is now, then freeze   |
     fn check(mut self) -> Plan {
-        self.record.observed_retry = self.known.spec.retry;
-        let Some(is_passed) = self.known.is_checked else {
+        self.record.observed_retry = self.input.spec.retry;
+        let Some(is_passed) = self.input.is_checked else {
             self.record.phase = Some(Phase::PreFlightChecks);
             return self.ends(Next::Check);
         };
@@ -360,26 +360,26 @@ impl<'a> Pass<'a> {
         };
         let begun = begun(
             &self.record,
-            self.known.source,
-            self.known.destination,
+            self.input.source,
+            self.input.destination,
             &set,
-            self.known.zones,
-            self.known.spec.dormant_claims,
+            self.input.zones,
+            self.input.spec.dormant_claims,
         );
-        self.record.plan = preview::plan_lines(self.known, &begun);
-        if self.known.spec.dry_run {
+        self.record.plan = preview::plan_lines(self.input, &begun);
+        if self.input.spec.dry_run {
             return self.goes_on(Phase::Planned);
         }
         self.record = StatefulSetMigrationStatus {
             plan: self.record.plan,
             ..begun
         };
-        self.record.start_time = Some(Time(self.known.now));
+        self.record.start_time = Some(Time(self.input.now));
         self.goes_on(Phase::FreezingSource)
     }
 
     fn source_set(&self) -> Option<Document<StatefulSet>> {
-        Document::read(self.known.source.set.clone()?).ok()
+        Document::read(self.input.source.set.clone()?).ok()
     }
 
     fn await_abort(self) -> Plan {
@@ -395,7 +395,7 @@ impl<'a> Pass<'a> {
     }
 
     pub(super) fn holds(self, reason: HoldReason, message: String) -> Plan {
-        self.decided(Decision::Hold(Hold {
+        self.decided(Decision::Hold(Interference {
             reason,
             ordinal: None,
             message,
@@ -404,9 +404,9 @@ impl<'a> Pass<'a> {
 
     /// The tags of all that is made outside of the clusters for this migration.
     fn marker(&self) -> BTreeMap<String, String> {
-        let key = ObjectKey::namespaced(self.known.namespace, &*self.known.owner.name);
+        let key = ObjectKey::namespaced(self.input.namespace, &*self.input.owner.name);
         let tags = [
-            (MARKER_CLUSTER, self.known.management_cluster.to_owned()),
+            (MARKER_CLUSTER, self.input.management_cluster.to_owned()),
             (MARKER_OBJECT, object_marker(&key)),
         ];
         tags.map(|(key, value)| (key.to_owned(), value)).into()
@@ -415,27 +415,27 @@ impl<'a> Pass<'a> {
     pub(super) fn identity(&self) -> LockIdentity {
         LockIdentity {
             run_id: self.run.clone(),
-            cluster: self.known.management_cluster.to_owned(),
-            object: format!("{}/{}", self.known.namespace, self.known.owner.name),
+            cluster: self.input.management_cluster.to_owned(),
+            object: format!("{}/{}", self.input.namespace, self.input.owner.name),
         }
     }
 
     /// The lock with the record as the API server has it. A released one has no intent: the intent to release the
     /// other lock would make it outdated again.
     pub(super) fn lock(&self, goal: LockGoal) -> Option<Lock> {
-        let mut record = self.known.record.clone();
+        let mut record = self.input.record.clone();
         record.intent = record.intent.filter(|_| goal != LockGoal::Release);
         let journal = Journal::of(&record);
-        Lock::of(self.identity(), goal.phase(), self.known.spec, &journal).ok()
+        Lock::of(self.identity(), goal.phase(), self.input.spec, &journal).ok()
     }
 
     pub(super) fn closing(&self) -> Closing<'_> {
         Closing {
-            spec: self.known.spec,
+            spec: self.input.spec,
             record: &self.record,
             run: &self.run,
-            source: self.known.source,
-            destination: self.known.destination,
+            source: self.input.source,
+            destination: self.input.destination,
         }
     }
 
@@ -443,8 +443,8 @@ impl<'a> Pass<'a> {
     fn read_mirrors(&mut self) {
         for side in Side::BOTH {
             let documents = match side {
-                Side::Source => self.known.source,
-                Side::Destination => self.known.destination,
+                Side::Source => self.input.source,
+                Side::Destination => self.input.destination,
             };
             let Some(lock) = documents.lock.as_ref().map(version) else {
                 self.memory.mirrored.remove(&side);
@@ -464,7 +464,7 @@ impl<'a> Pass<'a> {
     pub(super) fn due_mirror(&self) -> Option<Step> {
         Side::BOTH.into_iter().find_map(|side| {
             let mirrored = self.memory.mirrored.get(&side)?.1.as_deref();
-            if !mirror::is_due(self.known.record, mirrored) {
+            if !mirror::is_due(self.input.record, mirrored) {
                 return None;
             }
             let wanted = self.lock(LockGoal::Mirror)?;
@@ -473,7 +473,7 @@ impl<'a> Pass<'a> {
                 .lock_change(side, &wanted, LockGoal::Mirror)?;
             Some(Step {
                 name: self
-                    .known
+                    .input
                     .record
                     .intent
                     .as_ref()
@@ -484,30 +484,30 @@ impl<'a> Pass<'a> {
         })
     }
 
-    fn moves(mut self, known: &Captured, direction: Direction) -> Plan {
+    fn moves(mut self, input: &Captured, direction: Direction) -> Plan {
         if let Some(step) = self.due_mirror() {
             return self.ends(Next::Mirror(step));
         }
         let next = moves::next(&Moves {
-            spec: self.known.spec,
+            spec: self.input.spec,
             record: &self.record,
             run: &self.run,
             direction,
             marker: &self.marker(),
-            is_intent_unused: self.known.is_intent_unused,
-            is_paused: self.known.is_paused || self.known.spec.paused,
-            claims: &known.rendered.claims,
-            exhausted_budget: self.known.exhausted_budget,
+            is_intent_unused: self.input.is_intent_unused,
+            is_paused: self.input.is_paused || self.input.spec.paused,
+            claims: &input.rendered.claims,
+            exhausted_budget: self.input.exhausted_budget,
             observation: &self.observation,
             proof: &self.memory.proof,
-            now: self.known.now,
-            elapsed: self.known.elapsed,
+            now: self.input.now,
+            elapsed: self.input.elapsed,
         });
         match next {
             moves::Next::Complete => match direction {
                 Direction::Forward => self.goes_on(Phase::Finalizing),
-                Direction::Back if self.record.orphan_started => self.recreate(known),
-                Direction::Back => self.undo(known),
+                Direction::Back if self.record.orphan_started => self.recreate(input),
+                Direction::Back => self.undo(input),
             },
             moves::Next::LimitReached | moves::Next::Paused => self.ends(Next::Paused),
             moves::Next::Hold(hold) => self.decided(Decision::Hold(hold)),
@@ -522,7 +522,7 @@ impl<'a> Pass<'a> {
                 if let Some(slot) = self.record.ordinal_mut(index) {
                     *slot = *record;
                 }
-                progress::summarize(&mut self.record, &self.known.spec.stateful_set_name);
+                progress::summarize(&mut self.record, &self.input.spec.stateful_set_name);
                 if has_arrived {
                     self.record.intent = None;
                     self.record.last_error = None;
@@ -533,17 +533,17 @@ impl<'a> Pass<'a> {
         }
     }
 
-    fn roll_back(mut self, known: &Captured) -> Plan {
-        if self.known.record.phase != Some(Phase::RollingBack) {
+    fn roll_back(mut self, input: &Captured) -> Plan {
+        if self.input.record.phase != Some(Phase::RollingBack) {
             self.record.hold = None;
             self.record.failure = None;
             self.record.last_error = None;
-            self.record.observed_retry = self.known.spec.retry;
+            self.record.observed_retry = self.input.spec.retry;
             return self.goes_on(Phase::RollingBack);
         }
-        let extra = self.extra_claims(known);
+        let extra = self.extra_claims(input);
         if !extra.is_empty() {
-            let set = &self.known.spec.stateful_set_name;
+            let set = &self.input.spec.stateful_set_name;
             let hold = undo::extra_claims(set, &extra);
             return self.decided(hold);
         }
@@ -553,11 +553,11 @@ impl<'a> Pass<'a> {
             .iter()
             .all(|ordinal| ordinal.location == Location::Source);
         if self.record.orphan_started && (all_back || !self.record.without_ordinals) {
-            self.recreate(known)
+            self.recreate(input)
         } else if all_back {
-            self.undo(known)
+            self.undo(input)
         } else {
-            self.moves(known, Direction::Back)
+            self.moves(input, Direction::Back)
         }
     }
 }

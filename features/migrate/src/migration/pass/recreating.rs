@@ -26,8 +26,8 @@ impl Pass<'_> {
     /// | of somebody else                     | hold                                                       |
     /// | gone                                 | create it for the ordinals that never left                 |
     /// | gone, the server has no ordinals     | create it whole                                            |
-    pub(super) fn recreate(self, known: &Captured) -> Plan {
-        let name = &self.known.spec.stateful_set_name;
+    pub(super) fn recreate(self, input: &Captured) -> Plan {
+        let name = &self.input.spec.stateful_set_name;
         if let Some(set) = &self.observation.source.set {
             if self.record.source_stateful_set_uid.as_ref() != Some(&set.version.uid) {
                 let hold = recreated_by_others(set, name);
@@ -38,7 +38,7 @@ impl Pass<'_> {
                 let reason = StallReason::DeletionPending;
                 return self.decided(Decision::wait(StepName::RRecreate, None, reason, detail));
             }
-            return self.undo(known);
+            return self.undo(input);
         }
         let lost = interference::lock(&Run {
             record: &self.record,
@@ -54,7 +54,7 @@ impl Pass<'_> {
         if let Some(step) = self.due_mirror() {
             return self.ends(Next::Mirror(step));
         }
-        let captured = known.packed.capture().stateful_set();
+        let captured = input.packed.capture().stateful_set();
         let change = Change::Create {
             side: Side::Source,
             kind: ObjectKind::StatefulSet,
@@ -68,7 +68,7 @@ impl Pass<'_> {
         if self.record.without_ordinals {
             return None;
         }
-        let set = &self.known.spec.stateful_set_name;
+        let set = &self.input.spec.stateful_set_name;
         let window = remaining(&self.record, &self.observation, set)?;
         let recorded = self.record.window?;
         (window.start != recorded.start).then_some(window)

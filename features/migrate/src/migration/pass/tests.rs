@@ -4,7 +4,7 @@ use api::migrate::{FailReason, HoldReason, HoldRecord, Phase, StallReason, StepN
 use rstest::rstest;
 use serde_json::json;
 
-use super::holds::{held, limited};
+use super::holds::{lasting_hold, limited};
 use super::*;
 use crate::migration::decision::Change;
 use crate::migration::fixture::spec;
@@ -34,8 +34,8 @@ impl Setting {
         }
     }
 
-    fn known(&self, seconds: u64) -> Known<'_> {
-        Known {
+    fn pass_input(&self, seconds: u64) -> PassInput<'_> {
+        PassInput {
             spec: &self.spec,
             record: &self.record,
             namespace: "ops",
@@ -93,7 +93,7 @@ fn change() -> Next {
 }
 
 fn found(reason: HoldReason) -> Next {
-    Next::Decided(Decision::hold(reason, Some(1), "found"))
+    Next::Decided(Decision::on_hold(reason, Some(1), "found"))
 }
 
 fn wait(step: StepName) -> Next {
@@ -138,7 +138,7 @@ fn a_hold_stays_until_a_person_ends_it(
     #[case] expected: &str,
 ) {
     let setting = Setting::new(&fields, record(recorded));
-    let plan = held(&setting.known(1), setting.plan(next));
+    let plan = lasting_hold(&setting.pass_input(1), setting.plan(next));
     assert_eq!(summary(&plan), expected);
     let is_held = expected.starts_with("holds");
     assert_eq!(plan.record.hold.is_some(), is_held);
@@ -147,10 +147,10 @@ fn a_hold_stays_until_a_person_ends_it(
 #[test]
 fn an_ended_hold_uses_up_the_retry() {
     let setting = Setting::new(&json!({"retry": 2}), record(WIDENED));
-    let plan = held(&setting.known(1), setting.plan(change()));
+    let plan = lasting_hold(&setting.pass_input(1), setting.plan(change()));
     assert_eq!(plan.record.observed_retry, 2);
-    let still = held(
-        &setting.known(1),
+    let still = lasting_hold(
+        &setting.pass_input(1),
         setting.plan(found(HoldReason::SourceWidened)),
     );
     assert_eq!(still.record.observed_retry, 1);
@@ -172,10 +172,13 @@ fn a_wait_beyond_its_limit_stalls_or_fails(
     #[case] failure: Option<FailReason>,
 ) {
     let mut setting = Setting::new(&json!({}), record(None));
-    let first = limited(&setting.known(1_000), setting.plan(wait(step)));
+    let first = limited(&setting.pass_input(1_000), setting.plan(wait(step)));
     assert_eq!(summary(&first), "waits");
     setting.memory = first.memory;
-    let plan = limited(&setting.known(1_000 + seconds), setting.plan(wait(step)));
+    let plan = limited(
+        &setting.pass_input(1_000 + seconds),
+        setting.plan(wait(step)),
+    );
     assert_eq!(summary(&plan), expected);
     assert_eq!(plan.record.failure, failure);
     let is_failed = plan.record.phase == Some(Phase::Failed);
@@ -185,9 +188,12 @@ fn a_wait_beyond_its_limit_stalls_or_fails(
 #[test]
 fn another_step_begins_a_new_wait() {
     let mut setting = Setting::new(&json!({}), record(None));
-    let first = limited(&setting.known(0), setting.plan(wait(StepName::Gone)));
+    let first = limited(&setting.pass_input(0), setting.plan(wait(StepName::Gone)));
     setting.memory = first.memory;
-    let plan = limited(&setting.known(400), setting.plan(wait(StepName::Detach)));
+    let plan = limited(
+        &setting.pass_input(400),
+        setting.plan(wait(StepName::Detach)),
+    );
     assert_eq!(summary(&plan), "waits");
 }
 
@@ -204,7 +210,7 @@ fn a_retry_goes_on_after_a_failure(
     failed.failure = Some(FailReason::AttachTimeout);
     failed.last_error = Some("vol-1 is not attached".to_owned());
     let setting = Setting::new(&json!({"retry": retry}), failed);
-    let plan = plan(&setting.known(1));
+    let plan = plan(&setting.pass_input(1));
     assert_eq!((plan.next, plan.record.phase), (expected, phase));
     assert_eq!(plan.record.failure.is_none(), retry == 2);
 }
@@ -220,7 +226,10 @@ fn another_cluster_is_not_written_to(#[case] phase: Phase) {
     begun.source_cluster_uid = Some("cluster-a".to_owned());
     let mut setting = Setting::new(&json!({}), begun);
     setting.documents.identity = Some("cluster-b".to_owned());
-    assert_eq!(summary(&plan(&setting.known(1))), "holds IdentityChanged");
+    assert_eq!(
+        summary(&plan(&setting.pass_input(1))),
+        "holds IdentityChanged"
+    );
 }
 
 /// The change that sets the window of the source back.
@@ -261,12 +270,12 @@ fn a_retry_sets_a_window_back_once(
     #[case] observed_retry: i64,
 ) {
     let (setting, is_unused) = widened(announced, retry);
-    let known = Known {
+    let input = PassInput {
         is_intent_unused: is_unused,
-        ..setting.known(1)
+        ..setting.pass_input(1)
     };
-    let plan = held(
-        &known,
+    let plan = lasting_hold(
+        &input,
         Plan {
             repair: Some(narrow()),
             ..setting.plan(found(HoldReason::SourceWidened))
@@ -285,6 +294,6 @@ fn a_window_that_was_set_back_ends_its_hold(
     #[case] expected: &str,
 ) {
     let (setting, _) = widened(announced, 1);
-    let plan = held(&setting.known(1), setting.plan(change()));
+    let plan = lasting_hold(&setting.pass_input(1), setting.plan(change()));
     assert_eq!(summary(&plan), expected);
 }

@@ -13,7 +13,7 @@ use crate::migration::extract;
 use crate::migration::observation::{
     DiskAttachment, DiskRead, DiskState, Side, SnapshotRead, SnapshotState,
 };
-use crate::migration::pass::Known;
+use crate::migration::pass::PassInput;
 use crate::translate::window::Window;
 
 /// The instance of the only node that the destination has here.
@@ -36,7 +36,7 @@ pub(super) struct Copies {
 
 impl Copies {
     /// Copies without pods, nodes and attachments: these follow from the windows.
-    pub(super) fn new(known: &Known<'_>, record: &StatefulSetMigrationStatus) -> Self {
+    pub(super) fn new(known: &PassInput<'_>, record: &StatefulSetMigrationStatus) -> Self {
         let claims = record.ordinals.iter().map(|ordinal| {
             let claims = ordinal.claims.iter();
             let claims = claims.map(|claim| (claim.name.clone(), claim.volume_id.clone()));

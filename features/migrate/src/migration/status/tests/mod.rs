@@ -14,7 +14,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::core::{Facts, Move, Observed};
-use super::super::decision::{Hold, Wait};
+use super::super::decision::{Interference, Wait};
 use super::super::fixture::spec;
 use super::super::pass::Memory;
 use super::*;
@@ -133,7 +133,7 @@ fn waits(reason: StallReason, is_stalled: bool) -> Situation {
 }
 
 fn interfered(reason: HoldReason) -> Situation {
-    Situation::Held(Hold {
+    Situation::Held(Interference {
         reason,
         ordinal: Some(1),
         message: "scale it back".to_owned(),
