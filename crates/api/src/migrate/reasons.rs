@@ -62,6 +62,28 @@ closed_set! {
     }
 }
 
+impl StallReason {
+    /// Whether a cluster or EC2 does not answer or refuses the operator. It never fails a run.
+    pub fn is_outage(self) -> bool {
+        match self {
+            Self::ClusterUnreachable
+            | Self::AuthFailed
+            | Self::Ec2Unavailable
+            | Self::Ec2Denied => true,
+            Self::PodTerminating
+            | Self::Unmounting
+            | Self::Detaching
+            | Self::DetachBusy
+            | Self::SourceUnready
+            | Self::DestUnready
+            | Self::DisruptionBudget
+            | Self::ProvisionerFinalizer
+            | Self::ClaimUnbound
+            | Self::DeletionPending => false,
+        }
+    }
+}
+
 closed_set! {
     /// Who or what interferes with a run. Nothing is written against it; the run waits for a person.
     HoldReason {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::migrate::{FailReason, StatefulSetMigrationSpec, StepName};
+use api::migrate::{FailReason, StallReason, StatefulSetMigrationSpec, StepName};
 
 /// The limit of waits that have no field of their own.
 const USUAL: Duration = Duration::from_secs(60);
@@ -20,6 +20,8 @@ pub enum Waited {
 
 /// What a wait of this length is. `grace` is the grace period of the pod that the step waits for.
 ///
+/// An outage, and an unready pod during the soak, have the usual limit and never fail the run.
+///
 /// | step                               | limit                            | beyond it       |
 /// |------------------------------------|----------------------------------|-----------------|
 /// | gone                               | podTerminationTimeout, or its default | stall      |
@@ -30,10 +32,19 @@ pub enum Waited {
 /// | any other                          | one minute                       | stall           |
 pub fn judge(
     step: StepName,
+    reason: StallReason,
     waited: Duration,
     spec: &StatefulSetMigrationSpec,
     grace: Duration,
 ) -> Waited {
+    let is_unready_soak = step == StepName::Soak && reason == StallReason::DestUnready;
+    if reason.is_outage() || is_unready_soak {
+        return if waited < USUAL {
+            Waited::Waiting
+        } else {
+            Waited::Stalled
+        };
+    }
     let (limit, beyond) = match step {
         StepName::Gone | StepName::RGone => (spec.termination_limit(grace), Waited::Stalled),
         StepName::Detach | StepName::Confirm | StepName::RDetach | StepName::RConfirm => {
@@ -121,9 +132,30 @@ mod tests {
         let spec = spec(&serde_json::json!({}));
         let grace = Duration::from_secs(300);
         assert_eq!(
-            judge(step, Duration::from_secs(seconds), &spec, grace),
+            judge(
+                step,
+                StallReason::Detaching,
+                Duration::from_secs(seconds),
+                &spec,
+                grace
+            ),
             expected
         );
+    }
+
+    #[rstest]
+    #[case::a_cluster_while_a_disk_attaches(StepName::Attach, StallReason::ClusterUnreachable)]
+    #[case::a_login_while_a_pod_starts(StepName::Ready, StallReason::AuthFailed)]
+    #[case::ec2_while_a_disk_attaches(StepName::Attach, StallReason::Ec2Denied)]
+    #[case::an_unready_pod_in_the_soak(StepName::Soak, StallReason::DestUnready)]
+    fn an_outage_stalls_and_never_fails(#[case] step: StepName, #[case] reason: StallReason) {
+        let spec = spec(&serde_json::json!({}));
+        let judged = |seconds| {
+            let waited = Duration::from_secs(seconds);
+            judge(step, reason, waited, &spec, Duration::ZERO)
+        };
+        let expected = [Waited::Waiting, Waited::Stalled, Waited::Stalled];
+        assert_eq!([judged(59), judged(60), judged(86_400)], expected);
     }
 
     #[rstest]
@@ -137,7 +169,10 @@ mod tests {
         #[case] beyond: Waited,
     ) {
         let spec = spec(&serde_json::json!({field: "7s"}));
-        let judged = |seconds| judge(step, Duration::from_secs(seconds), &spec, Duration::ZERO);
+        let judged = |seconds| {
+            let waited = Duration::from_secs(seconds);
+            judge(step, StallReason::Detaching, waited, &spec, Duration::ZERO)
+        };
         assert_eq!([judged(6), judged(7)], [Waited::Waiting, beyond]);
     }
 }

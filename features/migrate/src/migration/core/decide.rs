@@ -198,7 +198,8 @@ impl<'a> Deciding<'a> {
             let is_live = self.is_live();
             let before = self.record.phase;
             self.memory = plan.memory.clone();
-            if plan.next == Next::Continue {
+            // After a failure, a person acts next, or the run goes back by itself.
+            if matches!(plan.next, Next::Continue | Next::Decided(Decision::Fail(_))) {
                 self.record = plan.record;
                 self.phases
                     .extend(self.record.phase.filter(|phase| Some(*phase) != before));

@@ -105,7 +105,13 @@ pub(super) fn limited(input: &PassInput<'_>, mut plan: Plan) -> Plan {
     let since = since.map_or(input.elapsed, |(_, since)| since);
     plan.memory.waiting = Some((about, since));
     let waited = input.elapsed.saturating_sub(since);
-    match limits::judge(wait.step, waited, input.spec, grace(input, wait.ordinal)) {
+    match limits::judge(
+        wait.step,
+        wait.reason,
+        waited,
+        input.spec,
+        grace(input, wait.ordinal),
+    ) {
         Waited::Waiting => {}
         Waited::Stalled => plan.is_stalled = true,
         Waited::Failed(reason) => {

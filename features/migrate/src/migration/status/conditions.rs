@@ -3,7 +3,7 @@
 use api::migrate::{FailReason, Phase, StatefulSetMigrationStatus, conditions as kinds, reasons};
 use kernel::{Reason, find};
 
-use super::{RunState, Shown, failure, is_outage, progress};
+use super::{RunState, Shown, failure, progress};
 use crate::migration::course::{Course, Request, course};
 
 /// What a person has to do about an object that is being deleted too early.
@@ -182,7 +182,7 @@ fn paused(shown: &Shown<'_>) -> Option<Condition> {
         } => Some(condition(kind, true, reason.as_str(), message)),
         RunState::Paused(reason) => Some((kind, true, reason.clone())),
         RunState::Unchanged | RunState::PassFailed(_) => None,
-        RunState::Stalled { reason, .. } if is_outage(*reason) => None,
+        RunState::Stalled { reason, .. } if reason.is_outage() => None,
         RunState::Stalled { .. }
         | RunState::Progressing
         | RunState::AwaitingAbort

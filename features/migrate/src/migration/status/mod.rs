@@ -147,7 +147,7 @@ fn run_state(decided: &Decided, world: &World, ended: &Ended<Announced>) -> RunS
         Situation::Waiting {
             wait,
             is_stalled: false,
-        } if is_outage(wait.reason) || was_stalled(world, wait.reason) => unchanged(),
+        } if wait.reason.is_outage() || was_stalled(world, wait.reason) => unchanged(),
         Situation::Waiting {
             is_stalled: false, ..
         } => RunState::Progressing,
@@ -168,26 +168,6 @@ fn run_state(decided: &Decided, world: &World, ended: &Ended<Announced>) -> RunS
     }
 }
 
-/// Whether a wait is for a cluster or EC2 that does not answer: nothing else can be seen meanwhile.
-fn is_outage(reason: StallReason) -> bool {
-    match reason {
-        StallReason::ClusterUnreachable
-        | StallReason::AuthFailed
-        | StallReason::Ec2Unavailable
-        | StallReason::Ec2Denied => true,
-        StallReason::PodTerminating
-        | StallReason::Unmounting
-        | StallReason::Detaching
-        | StallReason::DetachBusy
-        | StallReason::SourceUnready
-        | StallReason::DestUnready
-        | StallReason::DisruptionBudget
-        | StallReason::ProvisionerFinalizer
-        | StallReason::ClaimUnbound
-        | StallReason::DeletionPending => false,
-    }
-}
-
 fn was_stalled(world: &World, reason: StallReason) -> bool {
     find(&world.object.conditions, kinds::STALLED)
         .is_some_and(|stalled| stalled.status == "True" && stalled.reason == reason.as_str())
@@ -197,7 +177,9 @@ fn was_stalled(world: &World, reason: StallReason) -> bool {
 fn stall_message(world: &World, reason: StallReason, detail: &str) -> String {
     let before = find(&world.object.conditions, kinds::STALLED);
     match before {
-        Some(stalled) if is_outage(reason) && was_stalled(world, reason) => stalled.message.clone(),
+        Some(stalled) if reason.is_outage() && was_stalled(world, reason) => {
+            stalled.message.clone()
+        }
         Some(_) | None => detail.to_owned(),
     }
 }
