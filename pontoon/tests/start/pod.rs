@@ -72,7 +72,7 @@ async fn notes_name_the_features_and_the_next_command() -> Result<()> {
     let values = "networkPolicy.enabled=true,vault.controllers={policy,role}";
     let notes = Chart::released()?.notes(&["--set", values]).await?;
     for text in [
-        "features: tenants, vault",
+        "features: migrate, tenants, vault",
         "-n pontoon-system rollout status deployment/pontoon",
         "/pontoon doctor --namespace=pontoon-system",
         " --vault-controllers=policy,role --feature=",

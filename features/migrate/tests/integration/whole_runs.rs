@@ -5,11 +5,11 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use serde_json::json;
 use testkit::Result;
 
-use crate::stories::{NAME, tell};
+use crate::stories::{NAME, run_story};
 
 #[test]
 fn a_set_moves_with_its_disks() -> Result<()> {
-    tell(async |shop| {
+    run_story(async |shop| {
         shop.open_shop().await?;
         shop.migrate(&json!({})).await?;
         let status = shop.until_phase(Phase::Completed).await?;
@@ -28,7 +28,7 @@ fn a_set_moves_with_its_disks() -> Result<()> {
 
 #[test]
 fn a_rollback_gives_the_source_back() -> Result<()> {
-    tell(async |shop| {
+    run_story(async |shop| {
         shop.open_shop().await?;
         let before = shop.stateful_set(&shop.source).await?;
         shop.migrate(&json!({"ordinalLimit": 2})).await?;
@@ -56,7 +56,7 @@ fn a_rollback_gives_the_source_back() -> Result<()> {
 
 #[test]
 fn a_dry_run_writes_nothing_outside() -> Result<()> {
-    tell(async |shop| {
+    run_story(async |shop| {
         shop.open_shop().await?;
         shop.migrate(&json!({"dryRun": true})).await?;
         let status = shop.until_phase(Phase::Planned).await?;

@@ -2,14 +2,17 @@
 //! namespaces of its own in both.
 //!
 //! ```text
-//! Site: clusters source and destination, EC2, the operator in destination   (one for all stories)
+//! TwoClusters: clusters source and destination, EC2, the operator in destination   (one for all stories)
 //!   └─ Shop: a namespace in each cluster, one for the migration with both kubeconfigs
 //! ```
 #![allow(dead_code)] // each file uses its part
 
 use std::time::Duration;
 
-use api::migrate::{Phase, StatefulSetMigration, StatefulSetMigrationStatus};
+use api::migrate::{
+    CheckId, FailReason, Phase, Severity, StatefulSetMigration, StatefulSetMigrationStatus,
+    conditions,
+};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::Method;
@@ -19,7 +22,7 @@ use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 use testkit::disks::{DRIVER, DiskSimulators, SetPlan, SimulatorOptions, plane_options};
 use testkit::stories::WorldPool;
-use testkit::{Cluster, ClusterPlan, Result, Story, Team, World};
+use testkit::{Cluster, ClusterPlan, Entry, Mark, Result, Story, Team, World, is};
 
 /// Time runs so many times as fast in the operator and in the simulators.
 const PACE: u32 = 5;
@@ -32,8 +35,10 @@ const ACCOUNTS: &str = "pontoon-migrate";
 /// The name of the migration in each story.
 pub(crate) const NAME: &str = "move";
 
-const SOURCE: &str = "source";
-const DESTINATION: &str = "destination";
+/// The name of the source cluster, and of the Secret with its kubeconfig.
+pub(crate) const SOURCE: &str = "source";
+/// The same of the destination cluster.
+pub(crate) const DESTINATION: &str = "destination";
 const ROLES: [(&str, &str, &str); 2] = [
     (
         SOURCE,
@@ -47,11 +52,27 @@ const ROLES: [(&str, &str, &str); 2] = [
     ),
 ];
 
-/// Tells a story in the two clusters that all stories share.
-pub(crate) fn tell(story: impl AsyncFnOnce(&Shop) -> Result<()>) -> Result<()> {
-    static POOL: WorldPool<(), Site> = WorldPool::new(1, STORIES);
-    POOL.run((), Site::start, async |site| {
-        let shop = Shop::open(site).await?;
+/// Tells a story about three replicas with the template `data`.
+pub(crate) fn run_story(story: impl AsyncFnOnce(&Shop) -> Result<()>) -> Result<()> {
+    run_story_of(replicas(3), story)
+}
+
+/// A StatefulSet of so many replicas with the template `data`.
+pub(crate) fn replicas(count: u32) -> SetPlan {
+    SetPlan {
+        replicas: count,
+        ..SetPlan::new("")
+    }
+}
+
+/// Tells a story in the two clusters that all stories share. The namespace of the set is the story's.
+pub(crate) fn run_story_of(
+    set: SetPlan,
+    story: impl AsyncFnOnce(&Shop) -> Result<()>,
+) -> Result<()> {
+    static POOL: WorldPool<(), TwoClusters> = WorldPool::new(1, STORIES);
+    POOL.run((), TwoClusters::start, async |site| {
+        let shop = Shop::open(site, set).await?;
         story(&shop).await?;
         assert_eq!(shop.violations()?, Vec::<Value>::new());
         Ok(())
@@ -59,19 +80,19 @@ pub(crate) fn tell(story: impl AsyncFnOnce(&Shop) -> Result<()>) -> Result<()> {
 }
 
 /// Two clusters whose nodes attach disks of one EC2.
-pub(crate) struct Site {
+pub(crate) struct TwoClusters {
     pub(crate) world: World,
     pub(crate) source: DiskSimulators,
     pub(crate) destination: DiskSimulators,
 }
 
-impl AsRef<World> for Site {
+impl AsRef<World> for TwoClusters {
     fn as_ref(&self) -> &World {
         &self.world
     }
 }
 
-impl Site {
+impl TwoClusters {
     async fn start() -> Result<Self> {
         let world = World::new()
             .feature("migrate")
@@ -110,72 +131,95 @@ impl Site {
 
 /// The namespaces of one story.
 pub(crate) struct Shop {
-    pub(crate) site: &'static Site,
+    pub(crate) site: &'static TwoClusters,
     /// The namespace of the migration, in the destination.
     pub(crate) ops: Team,
     /// The namespace in the source.
     pub(crate) source: Team,
     /// The namespace in the destination.
     pub(crate) destination: Team,
-    /// The StatefulSet: three replicas, template `data`.
+    /// The StatefulSet in the source.
     pub(crate) set: SetPlan,
 }
 
 impl Shop {
-    async fn open(site: &'static Site) -> Result<Self> {
+    async fn open(site: &'static TwoClusters, set: SetPlan) -> Result<Self> {
         let (source, destination) = (
             site.world.named_cluster(SOURCE),
             site.world.named_cluster(DESTINATION),
         );
+        let namespace = source.namespace("shop").await?.within(PATIENCE);
         let shop = Self {
             site,
             ops: destination.namespace("ops").await?.within(PATIENCE),
-            source: source.namespace("shop").await?.within(PATIENCE),
             destination: destination.namespace("shop-new").await?.within(PATIENCE),
             set: SetPlan {
-                replicas: 3,
-                ..SetPlan::new("")
+                namespace: namespace.name().to_owned(),
+                ..set
             },
+            source: namespace,
         };
-        let set = SetPlan {
-            namespace: shop.source.name().to_owned(),
-            ..shop.set.clone()
-        };
-        let shop = Self { set, ..shop };
-        for (name, account, roles) in ROLES {
-            shop.grant(name, account, roles).await?;
+        for (name, _, roles) in ROLES {
+            shop.grant(name, roles).await?;
+            shop.store(name, &shop.kubeconfig(name).await?).await?;
         }
         let service = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"},
-            "spec": {"clusterIP": "None", "selector": {"app": "web"}, "ports": [{"port": 80}]},
+            "apiVersion": "v1", "kind": "Service", "metadata": {"name": shop.set.name},
+            "spec": {
+                "clusterIP": "None", "selector": {"app": shop.set.name}, "ports": [{"port": 80}],
+            },
         });
         shop.destination.apply(&service.to_string()).await?;
-        let class = json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": "gp2"},
-            "provisioner": DRIVER, "parameters": {"type": "gp2"},
-        });
-        destination.cluster().apply(&class.to_string()).await?;
+        shop.add_class("gp2").await?;
         Ok(shop)
     }
 
-    /// Lets the operator's account work in the story's namespace of a cluster, and stores its kubeconfig.
-    async fn grant(&self, name: &str, account: &str, roles: &str) -> Result<()> {
-        let cluster = self.site.world.named_cluster(name);
-        let namespace = self.namespace(name).name().to_owned();
-        let own = format!("namespace: {namespace}");
-        cluster
-            .cluster()
-            .apply(&roles.replace("namespace: shop", &own))
-            .await?;
+    /// Makes a StorageClass of a type of disks in the destination.
+    pub(crate) async fn add_class(&self, name: &str) -> Result<()> {
+        let class = json!({
+            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
+            "provisioner": DRIVER, "parameters": {"type": name},
+        });
+        let cluster = self.cluster(DESTINATION).cluster();
+        cluster.apply(&class.to_string()).await.map(drop)
+    }
+
+    /// Lets the operator's account work in the story's namespace of a cluster.
+    async fn grant(&self, name: &str, roles: &str) -> Result<()> {
+        let own = format!("namespace: {}", self.namespace(name).name());
+        let roles = roles.replace("namespace: shop", &own);
+        self.cluster(name).cluster().apply(&roles).await.map(drop)
+    }
+
+    /// A kubeconfig of the operator's account in a cluster, with a new token.
+    pub(crate) async fn kubeconfig(&self, name: &str) -> Result<Value> {
+        let (cluster, account) = (self.cluster(name), account(name));
         let plane = cluster.control_plane();
         let kubeconfig = plane
             .kubeconfig_for(ACCOUNTS, account, Some(cluster.proxy()))
             .await?;
+        Ok(serde_json::from_str(&kubeconfig)?)
+    }
+
+    /// Stores a kubeconfig in a Secret beside the migration.
+    pub(crate) async fn store(&self, secret: &str, kubeconfig: &Value) -> Result<()> {
         let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": name},
-            "data": {"kubeconfig": STANDARD.encode(kubeconfig)},
+            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
+            "data": {"kubeconfig": STANDARD.encode(kubeconfig.to_string())},
         });
         self.ops.apply(&secret.to_string()).await.map(drop)
+    }
+
+    /// What the operator has written to this story's objects in a cluster, dry runs left out.
+    pub(crate) async fn writes_since(&self, name: &str, mark: Mark) -> Result<Vec<Entry>> {
+        let own = self.namespace(name).name();
+        let user = format!("system:serviceaccount:{ACCOUNTS}:{}", account(name));
+        let is_of_story = |entry: &Entry| {
+            let is_own = entry.namespace == own || entry.name.starts_with(own);
+            is_own && entry.user == user && !entry.request_uri.contains("dryRun=All")
+        };
+        let plane = self.cluster(name).control_plane();
+        plane.writes_since(mark, is_of_story).await
     }
 
     fn namespace(&self, cluster: &str) -> &Team {
@@ -199,8 +243,37 @@ impl Shop {
             .await
     }
 
+    /// The same with fields of the StatefulSet beside the usual ones.
+    pub(crate) async fn open_shop_with(&self, fields: &Value) -> Result<()> {
+        let client = self.source.client();
+        self.site.source.seed_claims(&client, &self.set).await?;
+        self.declare_set(&self.set, fields).await
+    }
+
+    /// Makes a StatefulSet in the source, and waits until all of its pods are Ready. Its claims exist.
+    pub(crate) async fn declare_set(&self, set: &SetPlan, fields: &Value) -> Result<()> {
+        let mut object = set.stateful_set();
+        testkit::stories::merge(&mut object, fields);
+        self.source.apply(&object.to_string()).await?;
+        let replicas = i32::try_from(set.replicas)?;
+        let is_up = move |live: &StatefulSet| {
+            let status = live.status.as_ref();
+            status.is_some_and(|status| {
+                status.observed_generation == live.metadata.generation
+                    && status.ready_replicas.unwrap_or_default() == replicas
+            })
+        };
+        let live = self.source.until::<StatefulSet>(&set.name, is_up);
+        live.await.map(drop)
+    }
+
     /// Creates the migration, with these fields beside the usual ones.
     pub(crate) async fn migrate(&self, fields: &Value) -> Result<()> {
+        self.migrate_as(NAME, fields).await
+    }
+
+    /// The same under another name.
+    pub(crate) async fn migrate_as(&self, name: &str, fields: &Value) -> Result<()> {
         let mut spec = json!({
             "migrationId": "story",
             "sourceCluster": {"kubeConfigSecret": SOURCE},
@@ -213,7 +286,7 @@ impl Shop {
         testkit::stories::merge(&mut spec, fields);
         let migration = json!({
             "apiVersion": "migration.aqua.io/v1alpha1", "kind": "StatefulSetMigration",
-            "metadata": {"name": NAME}, "spec": spec,
+            "metadata": {"name": name}, "spec": spec,
         });
         self.ops.apply(&migration.to_string()).await.map(drop)
     }
@@ -226,6 +299,36 @@ impl Shop {
         let parameters = PatchParams::default();
         migrations.patch(NAME, &parameters, &patch).await?;
         Ok(())
+    }
+
+    /// Edits the spec of the migration, and returns why the API server refuses it.
+    pub(crate) async fn refusal(&self, fields: &Value) -> String {
+        let edited = self.edit(fields).await;
+        let refused = edited.expect_err("the API server refuses this edit");
+        format!("{refused:#}")
+    }
+
+    /// Waits until the run is paused for a reason, and the last edit was seen.
+    pub(crate) async fn until_paused(&self, reason: &str) -> Result<StatefulSetMigrationStatus> {
+        let paused = is(conditions::PAUSED, reason);
+        self.ops
+            .until_status::<StatefulSetMigration>(NAME, paused)
+            .await
+    }
+
+    /// Waits until the checks stop a migration, and returns what they found, without mere information.
+    pub(crate) async fn until_blocked(&self, name: &str) -> Result<Vec<(CheckId, String)>> {
+        let blocked = is(conditions::READY, FailReason::PreflightBlocked.as_str());
+        let status = self
+            .ops
+            .until_status::<StatefulSetMigration>(name, blocked)
+            .await?;
+        let checks = status.preflight.map(|preflight| preflight.checks);
+        let findings = checks.unwrap_or_default().into_iter();
+        let stopping = findings.filter(|finding| finding.severity != Severity::Info);
+        Ok(stopping
+            .map(|finding| (finding.id, finding.message))
+            .collect())
     }
 
     /// Waits until the run is in a phase.
@@ -274,14 +377,7 @@ impl Shop {
     pub(crate) async fn ready_pods(&self, team: &Story) -> Result<Vec<String>> {
         let pods = Api::<Pod>::namespaced(team.client(), team.name());
         let pods = pods.list(&ListParams::default()).await?;
-        let is_ready = |pod: &Pod| {
-            let status = pod.status.as_ref();
-            let mut conditions = status
-                .and_then(|status| status.conditions.as_ref())
-                .into_iter()
-                .flatten();
-            conditions.any(|one| one.type_ == "Ready" && one.status == "True")
-        };
+        let is_ready = |pod: &Pod| has_condition(pod, "Ready", "True");
         let ready = pods.into_iter().filter(is_ready);
         let mut names: Vec<_> = ready.filter_map(|pod| pod.metadata.name).collect();
         names.sort();
@@ -315,4 +411,40 @@ impl Shop {
         };
         Ok(violations.into_iter().filter(is_own).collect())
     }
+}
+
+/// The ids of findings.
+pub(crate) fn ids(findings: &[(CheckId, String)]) -> Vec<CheckId> {
+    findings.iter().map(|(id, _)| *id).collect()
+}
+
+/// The message of the finding of a check; empty if it has none.
+pub(crate) fn message(findings: &[(CheckId, String)], id: CheckId) -> &str {
+    let finding = findings.iter().find(|(of, _)| *of == id);
+    finding.map_or("", |(_, message)| message)
+}
+
+/// Whether a pod has a condition with this status.
+pub(crate) fn has_condition(pod: &Pod, kind: &str, status: &str) -> bool {
+    let conditions = pod
+        .status
+        .as_ref()
+        .and_then(|status| status.conditions.as_ref());
+    let mut conditions = conditions.into_iter().flatten();
+    conditions.any(|one| one.type_ == kind && one.status == status)
+}
+
+/// The first ordinal of a StatefulSet.
+pub(crate) fn first_ordinal(set: &StatefulSet) -> i32 {
+    let ordinals = set.spec.as_ref().and_then(|spec| spec.ordinals.as_ref());
+    ordinals
+        .and_then(|ordinals| ordinals.start)
+        .unwrap_or_default()
+}
+
+/// The operator's account in a cluster.
+fn account(cluster: &str) -> &'static str {
+    let mut all = ROLES.iter();
+    let found = all.find(|(name, _, _)| *name == cluster);
+    found.map_or("", |(_, account, _)| *account)
 }

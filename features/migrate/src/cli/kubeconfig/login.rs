@@ -13,7 +13,7 @@ use crate::migration::observation::Side;
 use crate::preflight::access::{Access, needed};
 
 /// The name of the ServiceAccount, its roles and its bindings.
-const NAME: &str = "pontoon-migrate";
+const NAME: &str = "pontoon-migrate-login";
 /// The Secret of the token.
 pub(super) const TOKEN_SECRET: &str = "pontoon-migrate-token";
 /// Stands for every namespace.
@@ -187,11 +187,11 @@ mod tests {
         let titles: Vec<_> = objects.iter().map(ToString::to_string).collect();
         let expected = [
             "Namespace pontoon-system",
-            "ServiceAccount pontoon-system/pontoon-migrate",
-            "ClusterRole pontoon-migrate",
-            "ClusterRoleBinding pontoon-migrate",
-            "Role shop/pontoon-migrate",
-            "RoleBinding shop/pontoon-migrate",
+            "ServiceAccount pontoon-system/pontoon-migrate-login",
+            "ClusterRole pontoon-migrate-login",
+            "ClusterRoleBinding pontoon-migrate-login",
+            "Role shop/pontoon-migrate-login",
+            "RoleBinding shop/pontoon-migrate-login",
             "Secret pontoon-system/pontoon-migrate-token",
         ];
         assert_eq!(titles, expected);

@@ -4,104 +4,32 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use api::migrate::{
-    FailReason, HoldReason, InvalidSpec, Phase, StallReason, StatefulSetMigrationSpec,
-    StatefulSetMigrationStatus, StepName, reasons,
+    InvalidSpec, Phase, StatefulSetMigrationSpec, StatefulSetMigrationStatus, StepName, reasons,
 };
 use engine::KindCore;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{OwnerReference, Time};
 use kernel::Class;
 
-use super::errors::{self, Consequence};
-use super::{Connection, FailedCall, LiveMigration, MigrationCore, Read, Scope, World, Write};
+use super::decided::{Decided, Move, Situation};
+use super::{MigrationCore, Read, World};
 use crate::migration::budgets::exhausted_budget;
 use crate::migration::course::{Course, Request, course};
-use crate::migration::decision::{Decision, Interference, Wait};
+use crate::migration::decision::Decision;
 use crate::migration::documents::Documents;
-use crate::migration::observation::{DiskRead, Side};
-use crate::migration::pass::{Memory, Next, PassInput, Plan, plan, stalled};
+use crate::migration::observation::DiskRead;
+use crate::migration::pass::{Memory, Next, PassInput, Plan, plan};
 use crate::preflight::{self, Survey, Verdict, chosen_strategy};
-use crate::record::names::capture_name;
-
-use super::next::RECHECK;
 
 /// A pass goes through so many phases at most: a run has fewer.
 const MOST_TRANSITIONS: usize = 64;
-/// A pass reads EC2 so often at most. Then it waits.
-const MOST_DISK_READS: usize = 3;
-/// A pass repeats a refused change so often at most.
-const MOST_REFUSALS: usize = 2;
 /// The pause after an answer that asks for the same read again.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// What a pass does next, and what status shows of it.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Decided {
-    /// What the pass does next.
-    pub next: Move,
-    /// Where the run stands.
-    pub situation: Situation,
-    /// The record after this pass.
-    pub record: StatefulSetMigrationStatus,
-    /// What the process remembers after it.
-    pub memory: Memory,
-    /// The phases that the run has entered in this pass.
-    pub phases: Vec<Phase>,
-    /// The reason of `Ready` while the run has not ended: that of the situation, or the phase.
-    pub reason: String,
-    /// What goes with it.
-    pub message: String,
-}
-
-/// What a pass does next.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Move {
-    /// It reads.
-    Read(Vec<Read>),
-    /// It changes something.
-    Write(Box<Write>),
-    /// It ends, and another one comes after this time at the latest.
-    Wait(Duration),
-    /// It ends. A person has to change something.
-    Block,
-    /// It ends: nothing is left to do.
-    End,
-    /// It ends with an error of the own cluster.
-    Fail(Class),
-}
-
-/// Where a run stands.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Situation {
-    /// It goes on.
-    Progressing,
-    /// Something takes time.
-    Waiting {
-        /// What.
-        wait: Wait,
-        /// Whether the wait is beyond its limit.
-        is_stalled: bool,
-    },
-    /// Somebody interferes.
-    Held(Interference),
-    /// A person has asked for a pause.
-    PauseRequested,
-    /// As many ordinals have moved as `ordinalLimit` allows.
-    LimitReached,
-    /// The object is being deleted, and `spec.abort` has to say what happens to its ordinals.
-    AwaitingAbort,
-    /// The run has ended or failed, or was not allowed to begin: a person acts next.
-    Resting,
-    /// The stored spec breaks a rule.
-    InvalidSpec,
-    /// A call of the operator's own cluster failed.
-    CallFailed,
-}
+pub(super) const PAUSE: Duration = Duration::from_secs(1);
 
 /// Both clusters as this pass sees them.
-struct Sides<'a> {
-    source: &'a Documents,
-    destination: &'a Documents,
-    capture: Option<&'a serde_json::Value>,
+pub(super) struct Sides<'a> {
+    pub(super) source: &'a Documents,
+    pub(super) destination: &'a Documents,
+    pub(super) capture: Option<&'a serde_json::Value>,
 }
 
 /// Decides what a pass does next.
@@ -130,22 +58,26 @@ fn invalid_spec(world: &World, invalid: &InvalidSpec) -> Decided {
 }
 
 /// A decision that goes through phases.
-struct Deciding<'a> {
-    core: &'a MigrationCore,
-    world: &'a World,
-    spec: &'a StatefulSetMigrationSpec,
-    owner: OwnerReference,
-    record: StatefulSetMigrationStatus,
-    memory: Memory,
-    phases: Vec<Phase>,
-    disks: BTreeMap<String, DiskRead>,
+pub(super) struct Deciding<'a> {
+    pub(super) core: &'a MigrationCore,
+    pub(super) world: &'a World,
+    pub(super) spec: &'a StatefulSetMigrationSpec,
+    pub(super) owner: OwnerReference,
+    pub(super) record: StatefulSetMigrationStatus,
+    pub(super) memory: Memory,
+    pub(super) phases: Vec<Phase>,
+    pub(super) disks: BTreeMap<String, DiskRead>,
     /// Whether the checks of this pass let the run begin.
-    is_checked: Option<bool>,
-    zones: BTreeMap<String, String>,
+    pub(super) is_checked: Option<bool>,
+    pub(super) zones: BTreeMap<String, String>,
 }
 
 impl<'a> Deciding<'a> {
-    fn new(core: &'a MigrationCore, world: &'a World, spec: &'a StatefulSetMigrationSpec) -> Self {
+    pub(super) fn new(
+        core: &'a MigrationCore,
+        world: &'a World,
+        spec: &'a StatefulSetMigrationSpec,
+    ) -> Self {
         let metadata = &world.object.metadata;
         let mut disks = world.facts.disks.clone();
         for (id, read) in &world.observed.disks {
@@ -175,7 +107,7 @@ impl<'a> Deciding<'a> {
     }
 
     /// Goes on until something has to be read, changed or awaited.
-    fn run(mut self) -> Decided {
+    pub(super) fn run(mut self) -> Decided {
         for _ in 0..MOST_TRANSITIONS {
             let course = self.course();
             if let Some(decided) = self.failed_call(course) {
@@ -216,7 +148,7 @@ impl<'a> Deciding<'a> {
         )
     }
 
-    fn course(&self) -> Course {
+    pub(super) fn course(&self) -> Course {
         course(&Request {
             spec: self.spec,
             record: &self.record,
@@ -225,11 +157,15 @@ impl<'a> Deciding<'a> {
         })
     }
 
-    fn is_paused(&self) -> bool {
+    pub(super) fn is_paused(&self) -> bool {
         self.world.object.annotation(kernel::PAUSED) == Some("true")
     }
 
-    fn pass_input<'k>(&'k self, sides: &Sides<'k>, budget: Option<&'k str>) -> PassInput<'k> {
+    pub(super) fn pass_input<'k>(
+        &'k self,
+        sides: &Sides<'k>,
+        budget: Option<&'k str>,
+    ) -> PassInput<'k> {
         PassInput {
             spec: self.spec,
             record: &self.record,
@@ -261,13 +197,13 @@ impl<'a> Deciding<'a> {
     }
 
     /// Whether this process has saved the intent and has not begun its change.
-    fn is_intent_unused(&self) -> bool {
+    pub(super) fn is_intent_unused(&self) -> bool {
         let saved = self.core.saved_intents(&self.world.object.status);
         let mut fresh = self.world.fresh_intents.iter();
         fresh.any(|intent| saved.contains(intent))
     }
 
-    fn plan(&self, sides: Option<&Sides<'_>>) -> Plan {
+    pub(super) fn plan(&self, sides: Option<&Sides<'_>>) -> Plan {
         let nothing = Documents::default();
         let none = Sides {
             source: &nothing,
@@ -334,412 +270,7 @@ impl<'a> Deciding<'a> {
         self.sides()
     }
 
-    /// Both clusters: the caches if they show a wait, else the API servers.
-    fn sides(&self) -> Result<Option<Sides<'a>>, Box<Decided>> {
-        let observed = &self.world.observed;
-        if let Some(decided) = self.connection_problem() {
-            return Err(Box::new(decided));
-        }
-        let unconnected = Side::BOTH
-            .into_iter()
-            .filter(|side| !observed.connections.contains_key(side));
-        let connect: Vec<Read> = unconnected.map(|side| self.connect(side)).collect();
-        if !connect.is_empty() {
-            return Err(Box::new(self.copy().goes_on(Move::Read(connect))));
-        }
-        if let Some(live) = self.live() {
-            if let Some(decided) = self.edited_meanwhile() {
-                return Err(Box::new(decided));
-            }
-            return Ok(Some(live));
-        }
-        if let Some(cached) = self.cached().filter(|_| self.is_checked.is_none())
-            && self.shows_wait(&cached)
-        {
-            return Ok(Some(cached));
-        }
-        Err(Box::new(self.copy().goes_on(Move::Read(self.live_reads()))))
-    }
-
-    fn connect(&self, side: Side) -> Read {
-        let (access, pinned) = match side {
-            Side::Source => (&self.spec.source_cluster, &self.record.source_cluster_uid),
-            Side::Destination => (&self.spec.dest_cluster, &self.record.dest_cluster_uid),
-        };
-        Read::Connection {
-            side,
-            access: access.clone(),
-            pinned: pinned.clone(),
-        }
-    }
-
-    fn live_reads(&self) -> Vec<Read> {
-        let capture = capture_name(&self.spec.stateful_set_name, &self.run_id());
-        let documents = Side::BOTH.map(|side| Read::Documents {
-            side,
-            scope: self.scope(side),
-        });
-        let observed = &self.world.observed;
-        let all = [Read::Migration, Read::Capture(capture)]
-            .into_iter()
-            .chain(documents);
-        let missing = all.filter(|read| match read {
-            Read::Migration => observed.migration.is_none(),
-            Read::Capture(_) => observed.capture.is_none(),
-            Read::Documents { side, .. } => !observed.documents.contains_key(side),
-            Read::Connection { .. }
-            | Read::Disks { .. }
-            | Read::Snapshots { .. }
-            | Read::Survey { .. } => true,
-        });
-        missing.collect()
-    }
-
-    /// Which objects of a cluster the run reads.
-    fn scope(&self, side: Side) -> Scope {
-        scope(self.spec, &self.run_id(), side)
-    }
-
-    fn run_id(&self) -> String {
-        let recorded = self.record.run_id.clone();
-        recorded.unwrap_or_else(|| self.owner.uid.clone())
-    }
-
-    fn is_live(&self) -> bool {
-        self.live().is_some()
-    }
-
-    fn live(&self) -> Option<Sides<'a>> {
-        let observed = &self.world.observed;
-        observed.migration.as_ref()?;
-        Some(Sides {
-            source: observed.documents.get(&Side::Source)?,
-            destination: observed.documents.get(&Side::Destination)?,
-            capture: observed.capture.as_ref()?.as_ref(),
-        })
-    }
-
-    /// After a change of this pass, the caches are old.
-    fn cached(&self) -> Option<Sides<'a>> {
-        let facts = &self.world.facts;
-        let is_unchanged = self.world.observed.changes.is_empty();
-        Some(Sides {
-            source: facts.documents.get(&Side::Source)?,
-            destination: facts.documents.get(&Side::Destination)?,
-            capture: facts.capture.as_ref(),
-        })
-        .filter(|_| is_unchanged)
-    }
-
-    /// A wait, or a read of EC2, may be decided on the caches.
-    fn shows_wait(&self, cached: &Sides<'_>) -> bool {
-        match self.plan(Some(cached)).next {
-            Next::Decided(
-                Decision::Wait(_) | Decision::ReadDisks { .. } | Decision::ReadSnapshots { .. },
-            ) => true,
-            Next::Decided(
-                Decision::Done | Decision::Act(_) | Decision::Hold(_) | Decision::Fail(_),
-            )
-            | Next::Check
-            | Next::Continue
-            | Next::Mirror(_)
-            | Next::Paused
-            | Next::AwaitAbort
-            | Next::Rest
-            | Next::Release => false,
-        }
-    }
-
-    /// Somebody has edited, paused or deleted the migration after this pass has begun: the next pass sees it.
-    fn edited_meanwhile(&self) -> Option<Decided> {
-        let live = self.world.observed.migration.as_ref()?;
-        let object = &self.world.object;
-        let seen = LiveMigration {
-            uid: self.owner.uid.clone(),
-            generation: object.generation(),
-            is_deleting: object.is_deleting(),
-            is_paused: self.is_paused(),
-            token: object
-                .status
-                .intent
-                .as_ref()
-                .map(|intent| intent.token.clone()),
-        };
-        if live.as_ref() == Some(&seen) {
-            return None;
-        }
-        let message = "the migration has changed since this pass began".to_owned();
-        Some(self.copy().ends(
-            Move::Wait(PAUSE),
-            Situation::Progressing,
-            reasons::PROGRESSING,
-            message,
-        ))
-    }
-
-    /// | kubeconfig of one cluster          | so                                          |
-    /// |------------------------------------|---------------------------------------------|
-    /// | leads to another cluster           | hold: ends when it leads to the right one   |
-    /// | may not be used                    | wait; a stall after a minute                |
-    fn connection_problem(&self) -> Option<Decided> {
-        self.world
-            .observed
-            .connections
-            .iter()
-            .find_map(|(side, connection)| match connection {
-                Connection::Cluster(_) => None,
-                Connection::Moved(message) => Some(self.copy().on_hold(Interference {
-                    reason: HoldReason::IdentityChanged,
-                    ordinal: None,
-                    message: message.clone(),
-                })),
-                Connection::Refused(message) => {
-                    let message = format!("kubeconfig of the {side}: {message}");
-                    let step = self.step();
-                    Some(self.copy().outage(step, StallReason::AuthFailed, message))
-                }
-            })
-    }
-
-    /// The step that an outage is reported at.
-    fn step(&self) -> StepName {
-        let moving = self.record.ordinals.iter().find_map(|one| {
-            (one.location == api::migrate::Location::Moving)
-                .then_some(one.step)
-                .flatten()
-        });
-        let intent = self.record.intent.as_ref().map(|intent| intent.step);
-        moving.or(intent).unwrap_or(StepName::Gate)
-    }
-
-    fn failed_call(&self, course: Course) -> Option<Decided> {
-        let failures = &self.world.observed.failures;
-        let (call, error) = failures.last()?;
-        let refusals = failures.len();
-        let consequence = errors::consequence(call, error, refusals > MOST_REFUSALS);
-        match consequence {
-            Consequence::DecideAgain => None,
-            Consequence::Stall(reason) => {
-                let step = match call {
-                    FailedCall::Write(write) => write.step().name,
-                    FailedCall::Read(_) if course == Course::Check => StepName::Gate,
-                    FailedCall::Read(_) => self.step(),
-                };
-                let message = errors::message(call, error);
-                Some(self.copy().outage(step, reason, message))
-            }
-            Consequence::Fail => {
-                let message = errors::message(call, error);
-                Some(self.copy().ends(
-                    Move::Fail(error.class),
-                    Situation::CallFailed,
-                    reasons::CALL_FAILED,
-                    message,
-                ))
-            }
-        }
-    }
-
-    /// An outage is a wait that becomes a stall at its limit.
-    fn outage(self, step: StepName, reason: StallReason, detail: String) -> Decided {
-        let wait = Wait {
-            step,
-            ordinal: None,
-            reason,
-            detail,
-            after: Some(Duration::from_secs(5)),
-        };
-        let nothing = Documents::default();
-        let sides = Sides {
-            source: &nothing,
-            destination: &nothing,
-            capture: None,
-        };
-        let plan = stalled(&self.pass_input(&sides, None), wait);
-        self.waits(plan)
-    }
-
-    fn waits(mut self, plan: Plan) -> Decided {
-        self.memory = plan.memory.clone();
-        let Next::Decided(Decision::Wait(wait)) = plan.next.clone() else {
-            return self.carried_out(plan, false);
-        };
-        self.record = plan.record;
-        let after = wait.after.unwrap_or(RECHECK);
-        let (reason, message) = (wait.reason.as_str(), wait.detail.clone());
-        let situation = Situation::Waiting {
-            wait,
-            is_stalled: plan.is_stalled,
-        };
-        self.ends(Move::Wait(after), situation, reason, message)
-    }
-
-    fn on_hold(mut self, hold: Interference) -> Decided {
-        self.record.hold = Some(api::migrate::HoldRecord {
-            reason: hold.reason,
-            ordinal: hold.ordinal,
-        });
-        let next = match hold.reason.end() {
-            api::migrate::HoldEnd::ByItself => Move::Wait(RECHECK),
-            api::migrate::HoldEnd::Retry | api::migrate::HoldEnd::Acknowledged => Move::Block,
-        };
-        let (reason, message) = (hold.reason.as_str(), hold.message.clone());
-        self.ends(next, Situation::Held(hold), reason, message)
-    }
-
-    /// | plan                  | so                                            |
-    /// |-----------------------|-----------------------------------------------|
-    /// | change, mirror        | on live reads: make it; else read first       |
-    /// | read of EC2           | read, up to three times a pass; then wait     |
-    /// | wait                  | wait                                          |
-    /// | hold, failure         | a person acts                                 |
-    /// | pause, limit, abort   | a person acts                                 |
-    /// | rest                  | nothing is left                               |
-    /// | release               | the object may go                             |
-    fn carried_out(mut self, plan: Plan, is_live: bool) -> Decided {
-        let before = self.record.phase;
-        self.record = plan.record.clone();
-        self.phases
-            .extend(self.record.phase.filter(|phase| Some(*phase) != before));
-        match plan.next.clone() {
-            Next::Decided(Decision::Act(step)) if is_live => {
-                self.goes_on(Move::Write(Box::new(Write::Change(step))))
-            }
-            Next::Mirror(step) if is_live => {
-                self.goes_on(Move::Write(Box::new(Write::Mirror(step))))
-            }
-            Next::Decided(Decision::Act(_) | Decision::Done) | Next::Mirror(_) | Next::Check => {
-                let reads = self.live_reads();
-                if reads.is_empty() {
-                    return self.goes_on(Move::Wait(PAUSE));
-                }
-                self.goes_on(Move::Read(reads))
-            }
-            Next::Decided(Decision::ReadDisks {
-                ids, not_before, ..
-            }) => {
-                if self.world.observed.disk_reads >= MOST_DISK_READS {
-                    return self.goes_on(Move::Wait(PAUSE));
-                }
-                self.goes_on(Move::Read(vec![Read::Disks { ids, not_before }]))
-            }
-            Next::Decided(Decision::ReadSnapshots {
-                ordinal,
-                tags,
-                not_before,
-                ..
-            }) => {
-                if self.world.observed.disk_reads >= MOST_DISK_READS {
-                    return self.goes_on(Move::Wait(PAUSE));
-                }
-                self.goes_on(Move::Read(vec![Read::Snapshots {
-                    ordinal,
-                    tags,
-                    not_before,
-                }]))
-            }
-            Next::Decided(Decision::Wait(_)) => self.waits(plan),
-            Next::Decided(Decision::Hold(hold)) => self.on_hold(hold),
-            Next::Decided(Decision::Fail(failure)) => {
-                let reason = failure.reason.as_str();
-                self.ends(Move::Block, Situation::Resting, reason, failure.message)
-            }
-            Next::Paused => self.paused(),
-            Next::AwaitAbort => {
-                let message = "the object is being deleted while ordinals are on their way; set spec.abort to \
-                               Rollback or Leave";
-                self.ends(
-                    Move::Block,
-                    Situation::AwaitingAbort,
-                    reasons::ABORT_REQUIRED,
-                    message.to_owned(),
-                )
-            }
-            Next::Rest => self.rests(),
-            Next::Release => {
-                let message = "the run leaves nothing behind".to_owned();
-                self.ends(Move::End, Situation::Resting, reasons::PROGRESSING, message)
-            }
-            Next::Continue => self.goes_on(Move::Wait(PAUSE)),
-        }
-    }
-
-    fn paused(self) -> Decided {
-        let is_requested = self.spec.paused || self.is_paused();
-        let (situation, reason, message) = if is_requested {
-            let message = "paused as asked; unset spec.paused, or remove the annotation, to go on";
-            (
-                Situation::PauseRequested,
-                reasons::REQUESTED,
-                message.to_owned(),
-            )
-        } else {
-            let moved = self.record.current_index;
-            let message = format!("{moved} ordinals have moved; raise spec.ordinalLimit to go on");
-            (Situation::LimitReached, reasons::ORDINAL_LIMIT, message)
-        };
-        self.ends(Move::Block, situation, reason, message)
-    }
-
-    fn rests(self) -> Decided {
-        let phase = self.record.phase.unwrap_or(Phase::Pending);
-        let message = match (phase, self.record.failure) {
-            (Phase::Failed, Some(FailReason::AbortedLeave)) => {
-                "left as it is; docs/migrate.md says how to go on by hand".to_owned()
-            }
-            (Phase::Failed, _) => {
-                let error = self.record.last_error.clone().unwrap_or_default();
-                format!("{error}; repair it and raise spec.retry, or set spec.abort")
-            }
-            (Phase::Completed, _) => "every ordinal runs at the destination".to_owned(),
-            (Phase::RolledBack, _) => "every ordinal runs at the source, as before".to_owned(),
-            (Phase::Planned, _) => {
-                "the checks passed; unset spec.dryRun to run the plan".to_owned()
-            }
-            (
-                Phase::Pending
-                | Phase::PreFlightChecks
-                | Phase::FreezingSource
-                | Phase::MigratingPods
-                | Phase::Finalizing
-                | Phase::RollingBack,
-                _,
-            ) => "spec.abort is set, so nothing is begun; unset it in a new object".to_owned(),
-        };
-        let is_over = phase.is_over() || phase == Phase::Planned;
-        let next = if is_over { Move::End } else { Move::Block };
-        let reason = match self.record.failure {
-            Some(failure) if phase == Phase::Failed => failure.as_str(),
-            Some(_) | None => phase.as_str(),
-        };
-        self.ends(next, Situation::Resting, reason, message)
-    }
-
-    fn goes_on(self, next: Move) -> Decided {
-        let phase = self.record.phase.unwrap_or(Phase::Pending);
-        let message = format!("the run is in phase {phase}");
-        self.ends(next, Situation::Progressing, phase.as_str(), message)
-    }
-
-    fn ends(
-        self,
-        next: Move,
-        situation: Situation,
-        reason: impl Into<String>,
-        message: impl Into<String>,
-    ) -> Decided {
-        Decided {
-            next,
-            situation,
-            record: self.record,
-            memory: self.memory,
-            phases: self.phases,
-            reason: reason.into(),
-            message: message.into(),
-        }
-    }
-
-    fn copy(&self) -> Self {
+    pub(super) fn copy(&self) -> Self {
         Self {
             core: self.core,
             world: self.world,
@@ -752,20 +283,6 @@ impl<'a> Deciding<'a> {
             is_checked: self.is_checked,
             zones: self.zones.clone(),
         }
-    }
-}
-
-/// Which objects of a cluster a run reads.
-pub(super) fn scope(spec: &StatefulSetMigrationSpec, run: &str, side: Side) -> Scope {
-    let set = &spec.stateful_set_name;
-    let (namespace, capture) = match side {
-        Side::Source => (&spec.source_namespace, Some(capture_name(set, run))),
-        Side::Destination => (&spec.dest_namespace, None),
-    };
-    Scope {
-        namespace: namespace.clone(),
-        set: set.clone(),
-        capture,
     }
 }
 

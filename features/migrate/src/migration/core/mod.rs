@@ -7,8 +7,11 @@
 //! What comes next is decided in [`pass`](super::pass) from a record and from what was read. This module
 //! names the reads and changes for the engine, and stores their answers.
 
+mod conclude;
 mod decide;
+mod decided;
 mod errors;
+mod needed_reads;
 mod next;
 #[cfg(test)]
 mod tests;
@@ -32,7 +35,8 @@ use super::pass::Memory;
 use super::status;
 use crate::preflight::Survey;
 
-pub use decide::{Decided, Move, Situation, decide};
+pub use decide::decide;
+pub use decided::{Decided, Move, Situation};
 
 /// Decides about migrations.
 #[derive(Debug, Clone)]

@@ -5,8 +5,8 @@ use std::time::Duration;
 use engine::{Next, Stop};
 use kernel::Reason;
 
-use super::decide::{Move, decide};
-use super::{MigrationCore, Read, World, Write};
+use super::decide::decide;
+use super::{MigrationCore, Move, Read, World, Write};
 
 /// A change within the operator's own cluster, or of a kubeconfig, is noticed after this time at the latest.
 pub(super) const RECHECK: Duration = Duration::from_secs(10);
