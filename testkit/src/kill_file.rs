@@ -23,7 +23,8 @@ impl KillFile {
         Self { path, log }
     }
 
-    pub(crate) fn path(&self) -> &PathBuf {
+    /// The file, which may not exist yet.
+    pub fn path(&self) -> &PathBuf {
         &self.path
     }
 

@@ -25,7 +25,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::generate::Set;
-use crate::live::Up;
+use crate::live::{MigrateFlags, Up};
 use crate::sim::Sim;
 use crate::test::Chosen;
 use crate::verdict::{Error, Verdict, While};
@@ -77,6 +77,8 @@ enum Verb {
     World {
         /// Which feature; an unknown name prints the list
         feature: String,
+        #[command(flatten)]
+        flags: MigrateFlags,
     },
     /// Run the pure cores of a feature on seeded schedules of crashes, lost answers and meddling
     Sim(Sim),
@@ -116,7 +118,7 @@ impl Verb {
             Self::Chart => generate::write(Set::Chart),
             Self::Docs => generate::write(Set::Docs),
             Self::Up(how) => wait(live::up(how)),
-            Self::World { feature } => wait(live::world(&feature)),
+            Self::World { feature, flags } => wait(live::world(&feature, &flags)),
             Self::Sim(chosen) => sim::sim(&chosen),
             Self::Bench { name } => bench::bench(&name),
         }

@@ -11,6 +11,7 @@ use testkit::WorldPlan;
 use tokio::time::sleep;
 
 use super::clusters;
+use super::migrate::{self, MigrateFlags, MigrateWorld};
 use super::surroundings::{Surroundings, Wanted, deep, ensure_tools};
 use crate::cargo::{self, OperatorBuild};
 use crate::interrupt::Interrupt;
@@ -24,7 +25,8 @@ const ENV: &str = "env";
 const PIDS: &str = "pids";
 
 /// Starts the world of `feature` and runs until stopped.
-pub(crate) async fn world(feature: &str) -> Result<Verdict, Error> {
+pub(crate) async fn world(feature: &str, flags: &MigrateFlags) -> Result<Verdict, Error> {
+    flags.fit(feature)?;
     let progress = Progress::new();
     let operator =
         Operator::with_test_features(progress.aside("building pontoon for chaos", || {
@@ -37,9 +39,10 @@ pub(crate) async fn world(feature: &str) -> Result<Verdict, Error> {
         )));
     }
     let folder = cargo::root().join("target/world");
-    let ended = match clusters::plan(feature) {
-        Some(plan) => Box::pin(run_clusters(plan, &operator, progress, &folder)).await,
-        None => Box::pin(run_one(feature, &operator, progress, &folder)).await,
+    let ended = match (feature, clusters::plan(feature)) {
+        ("migrate", _) => Box::pin(run_migrate(flags, &operator, progress, &folder)).await,
+        (_, Some(plan)) => Box::pin(run_clusters(plan, &operator, progress, &folder)).await,
+        (_, None) => Box::pin(run_one(feature, &operator, progress, &folder)).await,
     };
     for name in [ENV, PIDS] {
         fs::remove_file(folder.join(name)).ok(); // it may not have been written
@@ -90,6 +93,25 @@ async fn run_clusters(
         let settings = clusters::settings(&world, &pids);
         announce(&folder.join(ENV), &text(&settings))?;
         std::future::pending().await
+    };
+    until_interrupted(Box::pin(run)).await
+}
+
+/// The clusters, disks and StatefulSet of `migrate`. Pontoon is started again whenever it ends.
+async fn run_migrate(
+    flags: &MigrateFlags,
+    operator: &Operator,
+    progress: Progress,
+    folder: &Path,
+) -> Result<Verdict, Error> {
+    tools::ensure(&migrate::TOOLS, &progress)?;
+    let run = async {
+        let world = Box::pin(MigrateWorld::start(flags, operator.path(), &progress)).await?;
+        drop(progress);
+        let pids = folder.join(PIDS);
+        write(&pids, &world.pid_lines())?;
+        announce(&folder.join(ENV), &text(&world.settings(&pids)?))?;
+        Err(world.follow(&pids).await)
     };
     until_interrupted(Box::pin(run)).await
 }
@@ -150,7 +172,7 @@ fn quoted(value: &str) -> String {
 }
 
 /// Readable only by its owner, because it contains tokens.
-fn write(file: &Path, text: &str) -> Result<(), Error> {
+pub(super) fn write(file: &Path, text: &str) -> Result<(), Error> {
     let folder = file.parent().expect("the file is in a folder");
     fs::create_dir_all(folder).doing(format_args!("making {}", folder.display()))?;
     let open = OpenOptions::new()
