@@ -241,6 +241,9 @@ impl KindIo for Migrations {
         let decided = decide(&self.core, world);
         let (disks, due) = awaited(&decided, world.elapsed);
         self.volumes.wait(key, disks, due);
+        if needs_no_cluster(&decided.situation) {
+            self.clusters.forget(key);
+        }
     }
 
     fn gone(&self, key: &ObjectKey) {
@@ -261,6 +264,21 @@ fn live_migration(object: &Value) -> LiveMigration {
         is_deleting: metadata["deletionTimestamp"].is_string(),
         is_paused: metadata["annotations"][kernel::PAUSED] == "true",
         token: token.map(str::to_owned),
+    }
+}
+
+/// A run that has ended, has failed or was not begun keeps no connection: the next pass that needs one connects
+/// again.
+fn needs_no_cluster(situation: &Situation) -> bool {
+    match situation {
+        Situation::Resting | Situation::InvalidSpec => true,
+        Situation::Progressing
+        | Situation::Waiting { .. }
+        | Situation::Held(_)
+        | Situation::PauseRequested
+        | Situation::LimitReached
+        | Situation::AwaitingAbort
+        | Situation::CallFailed => false,
     }
 }
 

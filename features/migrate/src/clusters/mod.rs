@@ -50,7 +50,7 @@ pub(crate) use changes::create_in;
 pub(crate) const FIELD_MANAGER: &str = "pontoon-migrate";
 
 /// The largest number of clusters.
-const CLUSTERS: usize = 32;
+const CLUSTERS: usize = 256;
 /// A Secret and an identity that were read within this time are not read again, unless a call failed.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 

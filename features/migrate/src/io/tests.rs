@@ -83,3 +83,14 @@ fn the_live_migration_has_what_a_change_depends_on() {
         (false, false, None)
     );
 }
+
+#[rstest]
+#[case::over_or_failed(Situation::Resting, true)]
+#[case::invalid(Situation::InvalidSpec, true)]
+#[case::under_way(Situation::Progressing, false)]
+#[case::paused(Situation::PauseRequested, false)]
+#[case::at_its_limit(Situation::LimitReached, false)]
+#[case::being_deleted(Situation::AwaitingAbort, false)]
+fn a_run_at_rest_keeps_no_connection(#[case] situation: Situation, #[case] expected: bool) {
+    assert_eq!(needs_no_cluster(&situation), expected);
+}
