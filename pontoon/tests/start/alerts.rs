@@ -22,6 +22,12 @@ const VAULT: [&str; 3] = [
     "PontoonVaultDrift",
     "PontoonVaultLeftovers",
 ];
+const MIGRATE: [&str; 4] = [
+    "PontoonMigrateStalled",
+    "PontoonMigrateHeld",
+    "PontoonMigrateFailed",
+    "PontoonMigrateOrdinalDown",
+];
 const TENANTS: [&str; 3] = [
     "PontoonTenantsDrift",
     "PontoonTenantsNotReady",
@@ -29,7 +35,7 @@ const TENANTS: [&str; 3] = [
 ];
 
 /// Where series are registered: the prefix of their names, the source, and the page with their table.
-const SERIES: [(&str, &str, &str); 3] = [
+const SERIES: [(&str, &str, &str); 4] = [
     ("", "crates/engine/src/metrics.rs", "docs/operating.md"),
     (
         "vault_access_operator_",
@@ -40,6 +46,11 @@ const SERIES: [(&str, &str, &str); 3] = [
         "cloudfront_tenant_operator_",
         "features/tenants/src/metrics.rs",
         "docs/tenants.md",
+    ),
+    (
+        "pontoon_migrate_",
+        "features/migrate/src/metrics.rs",
+        "docs/migrate.md",
     ),
 ];
 
@@ -55,7 +66,8 @@ async fn alerts_are_off_by_default_and_without_metrics() -> Result<()> {
 }
 
 #[rstest]
-#[case::all_features("", &[&ENGINE[..], &TENANTS, &VAULT])]
+#[case::all_features("", &[&ENGINE[..], &MIGRATE, &TENANTS, &VAULT])]
+#[case::migrate_alone("features.migrate.enabled=true", &[&ENGINE[..], &MIGRATE])]
 #[case::vault_alone("features.vault.enabled=true", &[&ENGINE[..], &VAULT])]
 #[case::tenants_alone("features.tenants.enabled=true", &[&ENGINE[..], &TENANTS])]
 #[tokio::test]

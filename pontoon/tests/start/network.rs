@@ -31,6 +31,7 @@ const NOTHING: &str = r#"networkPolicy.egress={
 #[case::all_features("", &[DNS, API_SERVER, AWS])]
 #[case::vault_alone("vault", &[DNS, API_SERVER])]
 #[case::tenants_alone("tenants", &[DNS, API_SERVER, AWS])]
+#[case::migrate_alone("migrate", &[DNS, API_SERVER, AWS])]
 #[case::feature_that_declares_nothing("probe", &[DNS, API_SERVER])]
 #[tokio::test]
 async fn egress_is_what_the_enabled_features_declare(
@@ -43,7 +44,8 @@ async fn egress_is_what_the_enabled_features_declare(
 }
 
 #[rstest]
-#[case::all_features("", &[DNS, API_SERVER, AWS, "10.0.4.0/24 TCP/5432", "10.0.3.0/24 TCP/8200", "10.0.6.0/24 TCP/3128"])]
+#[case::all_features("", &[DNS, API_SERVER, AWS, "10.0.5.0/24 TCP/6443", "10.0.4.0/24 TCP/5432", "10.0.3.0/24 TCP/8200", "10.0.6.0/24 TCP/3128"])]
+#[case::migrate_alone("migrate", &[DNS, API_SERVER, AWS, "10.0.5.0/24 TCP/6443", "10.0.6.0/24 TCP/3128"])]
 #[case::vault_alone("vault", &[DNS, API_SERVER, "10.0.3.0/24 TCP/8200", "10.0.6.0/24 TCP/3128"])]
 #[case::tenants_alone("tenants", &[DNS, API_SERVER, AWS, "10.0.4.0/24 TCP/5432", "10.0.6.0/24 TCP/3128"])]
 #[case::feature_that_declares_nothing("probe", &[DNS, API_SERVER, "10.0.6.0/24 TCP/3128"])]
@@ -107,7 +109,7 @@ async fn a_policy_with_every_rule_is_valid() -> Result<()> {
     let manifest = everything(&Chart::with_probe().await?).await?;
     schemas::expect_valid(&manifest).await?;
     let policy = the(&manifest, "NetworkPolicy")?;
-    assert_eq!(egress(&policy["spec"]).len(), 6);
+    assert_eq!(egress(&policy["spec"]).len(), 7);
     Ok(())
 }
 

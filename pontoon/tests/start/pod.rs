@@ -75,7 +75,7 @@ async fn notes_name_the_features_and_the_next_command() -> Result<()> {
         "features: migrate, tenants, vault",
         "-n pontoon-system rollout status deployment/pontoon",
         "/pontoon doctor --namespace=pontoon-system",
-        " --vault-controllers=policy,role --feature=",
+        " --vault-controllers=policy,role --migrate-legacy-lease=none --feature=",
         "needs the ClusterRole pontoon-metrics-reader",
         "networkPolicy.egress.vault has no rules",
         "`helm uninstall` keeps the CRDs",
