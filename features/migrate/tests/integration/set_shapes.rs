@@ -170,3 +170,30 @@ fn a_snapshot_of_each_disk_is_made_on_the_way() -> Result<()> {
         Ok(())
     })
 }
+
+#[test]
+fn tags_follow_the_disks_and_return_with_them() -> Result<()> {
+    run_story_of(two_templates(1), async |shop| {
+        shop.open_shop().await?;
+        let name = |disk: &str| -> Result<Value> {
+            let aws = shop.site.world.aws();
+            let disk = aws.control(Method::GET, &format!("ec2/volumes/{disk}"), Value::Null)?;
+            Ok(disk["tags"]["ebs.csi.aws.com/cluster-name"].clone())
+        };
+        let disks = shop.own_disks();
+        let fence = json!({"sourceClusterName": "east", "destClusterName": "west"});
+        let soak = json!({"soak": "1h"});
+        shop.migrate(&json!({"fence": fence, "sourceCleanup": soak}))
+            .await?;
+        shop.until_phase(Phase::Finalizing).await?;
+        for (claim, disk) in &disks {
+            assert_eq!(name(disk)?, "west", "{claim}");
+        }
+        shop.edit(&json!({"abort": "Rollback"})).await?;
+        shop.until_phase(Phase::RolledBack).await?;
+        for (claim, disk) in &disks {
+            assert_eq!(name(disk)?, Value::Null, "{claim}");
+        }
+        Ok(())
+    })
+}

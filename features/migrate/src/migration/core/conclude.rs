@@ -8,9 +8,9 @@ use super::decide::{Deciding, PAUSE, Sides};
 use super::decided::{Decided, Move, Situation};
 use super::errors::{self, Consequence};
 use super::next::RECHECK;
-use super::{FailedCall, Read, Write};
+use super::{Announced, FailedCall, Read, Write};
 use crate::migration::course::Course;
-use crate::migration::decision::{Decision, Interference, Wait};
+use crate::migration::decision::{Decision, Interference, Step, Wait};
 use crate::migration::documents::Documents;
 use crate::migration::pass::{Next, Plan, stalled};
 
@@ -121,6 +121,10 @@ impl Deciding<'_> {
         self.phases
             .extend(self.record.phase.filter(|phase| Some(*phase) != before));
         match plan.next.clone() {
+            // The outside does not show it yet.
+            Next::Decided(Decision::Act(step)) if is_live && self.has_made(&step) => {
+                self.goes_on(Move::Wait(PAUSE))
+            }
             Next::Decided(Decision::Act(step)) if is_live => {
                 self.goes_on(Move::Write(Box::new(Write::Change(step))))
             }
@@ -181,6 +185,16 @@ impl Deciding<'_> {
             }
             Next::Continue => self.goes_on(Move::Wait(PAUSE)),
         }
+    }
+
+    /// Whether this pass has made the change already.
+    fn has_made(&self, step: &Step) -> bool {
+        let intent = Announced::of(step);
+        let mut made = self.world.observed.changes.iter();
+        made.any(|write| match write {
+            Write::Change(made) => Announced::of(made) == intent,
+            Write::Mirror(_) => false,
+        })
     }
 
     pub(super) fn paused(self) -> Decided {

@@ -28,7 +28,7 @@ use engine::{Call, Effect, Ended, KindCore, Learned, Next, Report, Stop};
 use kernel::{CallError, ClusterId};
 use serde_json::Value;
 
-use super::decision::Step;
+use super::decision::{Change, Step};
 use super::documents::Documents;
 use super::observation::{DiskRead, Side, SnapshotRead};
 use super::pass::Memory;
@@ -195,6 +195,8 @@ pub struct Observed {
     pub capture: Option<Option<Value>>,
     /// Answers of EC2.
     pub disks: BTreeMap<String, DiskRead>,
+    /// When this pass has changed the tags of a disk: earlier reads of it are old.
+    pub retagged: BTreeMap<String, Duration>,
     /// Snapshots by ordinal.
     pub snapshots: BTreeMap<i32, SnapshotRead>,
     /// How many reads of EC2 this pass has made.
@@ -252,6 +254,11 @@ impl KindCore for MigrationCore {
             },
             Learned::Outcome { step, outcome } => {
                 // What was read before the change is old, also if its answer was lost.
+                if let Change::CreateTags { disk, .. } | Change::DeleteTags { disk, .. } =
+                    &step.step().change
+                {
+                    observed.retagged.insert(disk.clone(), world.elapsed);
+                }
                 observed.migration = None;
                 observed.documents.clear();
                 observed.capture = None;

@@ -25,20 +25,24 @@ pub(super) fn next(handover: &Handover<'_>) -> Decision {
     first_unfinished(handover.claims.iter().map(|claim| one(handover, claim)))
 }
 
-/// | tags are missing or differ | tags are too many | so                |
-/// |----------------------------|-------------------|-------------------|
-/// | yes                        | any               | create these tags |
-/// | no                         | yes               | delete those tags |
-/// | no                         | no                | done              |
+/// | tags are missing or differ      | tags are too many | so                |
+/// |---------------------------------|-------------------|-------------------|
+/// | not read since they were changed | any              | read them         |
+/// | yes                             | any               | create these tags |
+/// | no                              | yes               | delete those tags |
+/// | no                              | no                | done              |
 fn one(handover: &Handover<'_>, claim: &HandoverClaim) -> Decision {
     let Some(names) = handover.cluster_names else {
         return Decision::Done;
     };
-    let read = handover.observation.disks.get(&claim.disk);
-    let Some(live) = read
-        .and_then(|read| read.disk.as_ref())
-        .map(|disk| &disk.tags)
-    else {
+    let Some(read) = handover.observation.disks.get(&claim.disk) else {
+        return Decision::ReadDisks {
+            step: handover.direction.pick(StepName::Retag, StepName::RRetag),
+            ids: vec![claim.disk.clone()],
+            not_before: handover.elapsed,
+        };
+    };
+    let Some(live) = read.disk.as_ref().map(|disk| &disk.tags) else {
         return Decision::Done; // a disk that is not there is held before
     };
     let (step, change) = match handover.direction {
