@@ -1,10 +1,10 @@
 //! The reads and changes of a migration. Nothing is decided here.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use api::migrate::{StatefulSetMigration, StatefulSetMigrationSpec, StepName};
+use api::migrate::{StatefulSetMigration, StatefulSetMigrationSpec};
 use aws::ec2::{NewSnapshot, Tags};
 use engine::{Applier, CallContext, Deck, Ended, Kind, KindIo, Object};
 use k8s_openapi::api::core::v1::Secret;
@@ -17,10 +17,10 @@ use crate::controller::MigrationController;
 use crate::ec2::ProcessEc2;
 use crate::metrics::Metrics;
 use crate::migration::core::{
-    Announced, Answer, Decided, Facts, LiveMigration, MigrationCore, Read, Situation, World, Write,
-    decide,
+    Announced, Answer, Facts, LiveMigration, MigrationCore, Read, World, Write, awaited, decide,
+    needs_no_cluster,
 };
-use crate::migration::decision::{Change, ObjectKind, Wait};
+use crate::migration::decision::{Change, ObjectKind};
 use crate::migration::observation::{Side, SnapshotRead, SnapshotState};
 use crate::preflight::Survey;
 use crate::settings::Settings;
@@ -265,54 +265,6 @@ fn live_migration(object: &Value) -> LiveMigration {
         is_paused: metadata["annotations"][kernel::PAUSED] == "true",
         token: token.map(str::to_owned),
     }
-}
-
-/// A run that has ended, has failed or was not begun keeps no connection: the next pass that needs one connects
-/// again.
-fn needs_no_cluster(situation: &Situation) -> bool {
-    match situation {
-        Situation::Resting | Situation::InvalidSpec => true,
-        Situation::Progressing
-        | Situation::Waiting { .. }
-        | Situation::Held(_)
-        | Situation::PauseRequested
-        | Situation::LimitReached
-        | Situation::AwaitingAbort
-        | Situation::CallFailed => false,
-    }
-}
-
-/// The disks whose changes end the wait of a run, and the time at which a read of them is due.
-///
-/// | step                     | disks               | due                         |
-/// |--------------------------|---------------------|-----------------------------|
-/// | detach, attach           | of the ordinal      | none: a change matters      |
-/// | confirm                  | of the ordinal      | at the end of the wait      |
-/// | any other                | none                | none                        |
-fn awaited(decided: &Decided, elapsed: Duration) -> (BTreeSet<String>, Option<Duration>) {
-    let Situation::Waiting { wait, .. } = &decided.situation else {
-        return (BTreeSet::new(), None);
-    };
-    let is_second_read = matches!(wait.step, StepName::Confirm | StepName::RConfirm);
-    let is_watched = matches!(
-        wait.step,
-        StepName::Detach | StepName::RDetach | StepName::Attach | StepName::RAttach
-    );
-    if !is_second_read && !is_watched {
-        return (BTreeSet::new(), None);
-    }
-    let due = wait.after.filter(|_| is_second_read);
-    let due = due.map(|after| elapsed + after);
-    (disks_of(decided, wait), due)
-}
-
-fn disks_of(decided: &Decided, wait: &Wait) -> BTreeSet<String> {
-    let ordinals = decided.record.ordinals.iter();
-    let waiting = ordinals.filter(|ordinal| Some(ordinal.ordinal) == wait.ordinal);
-    waiting
-        .flat_map(|ordinal| &ordinal.claims)
-        .map(|claim| claim.volume_id.clone())
-        .collect()
 }
 
 #[cfg(test)]

@@ -80,20 +80,14 @@ impl<'a> Deciding<'a> {
     ) -> Self {
         let metadata = &world.object.metadata;
         let mut disks = world.facts.disks.clone();
-        let retagged = &world.observed.retagged;
-        disks.retain(|id, read| retagged.get(id).is_none_or(|changed| read.began > *changed));
         for (id, read) in &world.observed.disks {
-            if retagged
-                .get(id)
-                .is_some_and(|changed| read.began <= *changed)
-            {
-                continue;
-            }
-            let known = disks.get(id).map(|known| known.began);
-            if known.is_none_or(|known| known <= read.began) {
+            let earlier = disks.get(id).map(|earlier| earlier.began);
+            if earlier.is_none_or(|earlier| earlier <= read.began) {
                 disks.insert(id.clone(), read.clone());
             }
         }
+        let retagged = &world.observed.retagged;
+        disks.retain(|id, read| retagged.get(id).is_none_or(|changed| read.began > *changed));
         Self {
             core,
             world,

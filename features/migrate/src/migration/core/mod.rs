@@ -7,6 +7,7 @@
 //! What comes next is decided in [`pass`](super::pass) from a record and from what was read. This module
 //! names the reads and changes for the engine, and stores their answers.
 
+mod between_passes;
 mod conclude;
 mod decide;
 mod decided;
@@ -35,6 +36,7 @@ use super::pass::Memory;
 use super::status;
 use crate::preflight::Survey;
 
+pub use between_passes::{awaited, needs_no_cluster};
 pub use decide::decide;
 pub use decided::{Decided, Move, Situation};
 
