@@ -6,6 +6,7 @@ mod cluster;
 mod engine;
 mod found;
 mod machine;
+mod migrate;
 mod tenants;
 mod vault;
 
@@ -25,6 +26,11 @@ const BENCHES: &[Bench] = &[
         name: "engine",
         about: "the engine's throughput, quiet, memory, latency and succession, beside a bare loop",
         run: engine::run,
+    },
+    Bench {
+        name: "migrate",
+        about: "the migrate feature's share of a downtime, its writes, reads and memory, with up to 20 runs",
+        run: migrate::run,
     },
     Bench {
         name: "tenants",
