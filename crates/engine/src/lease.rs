@@ -9,8 +9,11 @@
 //! longer by the margin. No write may take longer than the guard's remaining time plus that margin. So
 //! a holder that was frozen, disconnected or slow stops writing before another replica may begin.
 //! Renewals have their own thread and connection: no other work delays them.
+//! # A predecessor's Lease in a namespace that does not exist
+//! Nobody can hold it, so it counts as ours. The namespace is read again every two seconds: once it exists, the
+//! Lease has to be taken. A predecessor begins later than that, since its pod has to be made and started first.
 //! # Permissions
-//! get, create, update on `leases` in the Lease's namespace.
+//! get, create, update on `leases` in the Lease's namespace; get on the namespace of a predecessor's Lease.
 //! # Misuse
 //! A deadline that is not well below the duration: then two replicas may write at the same time.
 
@@ -21,6 +24,7 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use jiff::Timestamp;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Namespace;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kernel::{Guard, RealClock, SharedClock};
 use kube::Client;
@@ -32,6 +36,8 @@ use crate::{Clients, StartError};
 /// A standby reads the Lease at least this often.
 const POLL_INTERVAL: Duration = Duration::from_secs(2);
 
+/// That a namespace is missing counts for this time.
+const ABSENCE_VALIDITY: Duration = Duration::from_secs(10);
 /// Time limit for the release of the Lease. After it the Lease expires.
 const RELEASE_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause before the Lease is claimed again after a panic.
@@ -127,9 +133,12 @@ fn pause(
 pub(crate) struct Claim {
     settings: LeaseSettings,
     api: Api<Lease>,
+    namespaces: Api<Namespace>,
     guard: Guard,
     clock: SharedClock,
     seen: Option<ObservedLease>,
+    /// The namespace does not exist, so nobody holds the Lease.
+    is_absent: bool,
     /// Holders with this prefix are replicas of this operator. A leader may take their Lease at once.
     replica_prefix: Option<String>,
 }
@@ -142,19 +151,51 @@ impl Claim {
         clock: SharedClock,
         replica_prefix: Option<String>,
     ) -> Self {
-        let api = Api::namespaced(client, &settings.namespace);
+        let api = Api::namespaced(client.clone(), &settings.namespace);
         Self {
             settings,
             api,
+            namespaces: Api::all(client),
             guard,
             clock,
             seen: None,
+            is_absent: false,
             replica_prefix,
         }
     }
 
-    /// Tries once to take or renew the Lease. Returns whether this process holds it.
+    /// Tries once to take or renew the Lease. Returns whether this process holds it, or nobody can.
     pub(crate) async fn acquire_or_renew(&mut self) -> Result<bool, kube::Error> {
+        let sent = self.guard.elapsed();
+        if self.is_absent {
+            if self.lacks_namespace().await? {
+                self.guard.renewed(sent, ABSENCE_VALIDITY);
+                return Ok(true);
+            }
+            self.is_absent = false;
+            self.guard.revoke();
+        }
+        let answer = self.acquire_or_renew_lease().await;
+        // Without the namespace there is no Role in it either.
+        let is_refused =
+            matches!(&answer, Err(kube::Error::Api(status)) if [403, 404].contains(&status.code));
+        let is_predecessors = self.replica_prefix.is_some();
+        if !is_refused || !is_predecessors || !self.lacks_namespace().await.unwrap_or(false) {
+            return answer;
+        }
+        self.is_absent = true;
+        self.seen = None;
+        self.guard.renewed(sent, ABSENCE_VALIDITY);
+        Ok(true)
+    }
+
+    /// Whether the API server says that the namespace does not exist.
+    async fn lacks_namespace(&self) -> Result<bool, kube::Error> {
+        let namespace = self.namespaces.get_metadata_opt(&self.settings.namespace);
+        Ok(namespace.await?.is_none())
+    }
+
+    async fn acquire_or_renew_lease(&mut self) -> Result<bool, kube::Error> {
         let sent = self.guard.elapsed();
         let Some(lease) = self.api.get_opt(&self.settings.name).await? else {
             self.api
@@ -214,19 +255,22 @@ impl Claim {
     }
 
     pub(crate) fn describe(&self) -> String {
+        let LeaseSettings {
+            namespace, name, ..
+        } = &self.settings;
         match &self.seen {
-            Some(seen) => format!(
-                "{}/{} held by {}",
-                self.settings.namespace, self.settings.name, seen.holder
-            ),
-            None => format!(
-                "{}/{} not read yet",
-                self.settings.namespace, self.settings.name
-            ),
+            Some(seen) => format!("{namespace}/{name} held by {}", seen.holder),
+            None if self.is_absent => {
+                format!("{namespace}/{name} held by nobody: there is no namespace {namespace}")
+            }
+            None => format!("{namespace}/{name} not read yet"),
         }
     }
 
     fn pause(&self, is_holder: bool) -> Duration {
+        if self.is_absent {
+            return POLL_INTERVAL;
+        }
         pause(
             self.seen.as_ref(),
             is_holder,
@@ -555,6 +599,40 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_predecessors_lease_is_renewed_after_a_panic() {
+        let guard = Guard::closed();
+        let claim = claim_in(panicking_client(), None, &guard);
+        let (_leads, leading) = watch::channel(true);
+        let (holds_both, mut holds) = watch::channel(false);
+        tokio::select! {
+            () = claim_while_leading(claim, leading, holds_both, |_, _| {}) => panic!("it leads"),
+            holds = holds.wait_for(|holds| *holds) => assert!(holds.is_ok()),
+        }
+        assert_eq!(guard.check(), Ok(()));
+    }
+
+    /// A client for a cluster in which nothing exists, until `namespace` does. Then the Lease may not be read.
+    fn empty_cluster(namespace: Arc<AtomicUsize>) -> Client {
+        let server = tower::service_fn(move |request: Request<Body>| {
+            let is_namespace = !request.uri().path().contains("leases");
+            let exists = namespace.load(Ordering::SeqCst) > 0;
+            async move {
+                let (status, text) = match (is_namespace, exists) {
+                    (true, true) => (200, json!({"metadata": {"name": "a"}})),
+                    (true, false) => (404, failure(404, "NotFound")),
+                    (false, _) => (403, failure(403, "Forbidden")),
+                };
+                let answer = http::Response::builder().status(status);
+                Ok::<_, tower::BoxError>(answer.body(Body::from(text.to_string().into_bytes()))?)
+            }
+        });
+        Client::new(server, "a")
+    }
+
+    fn failure(code: u16, reason: &str) -> Value {
+        json!({"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"})
+    }
+
+    fn claim_in(client: Client, replica_prefix: Option<&str>, guard: &Guard) -> Claim {
         let settings = LeaseSettings {
             namespace: "a".into(),
             name: "old".into(),
@@ -564,15 +642,36 @@ mod tests {
             retry: Duration::from_secs(20),
         };
         let clock: SharedClock = Arc::new(RealClock::new());
+        let replica_prefix = replica_prefix.map(str::to_owned);
+        Claim::new(settings, client, guard.clone(), clock, replica_prefix)
+    }
+
+    #[tokio::test]
+    async fn a_predecessors_lease_counts_as_ours_without_its_namespace() {
+        let namespace = Arc::<AtomicUsize>::default();
         let guard = Guard::closed();
-        let claim = Claim::new(settings, panicking_client(), guard.clone(), clock, None);
-        let (_leads, leading) = watch::channel(true);
-        let (holds_both, mut holds) = watch::channel(false);
-        tokio::select! {
-            () = claim_while_leading(claim, leading, holds_both, |_, _| {}) => panic!("it leads"),
-            holds = holds.wait_for(|holds| *holds) => assert!(holds.is_ok()),
+        let client = empty_cluster(namespace.clone());
+        let mut claim = claim_in(client, Some("pontoon/own/"), &guard);
+        for _ in 0..2 {
+            assert!(claim.acquire_or_renew().await.unwrap());
+            assert_eq!(guard.check(), Ok(()));
+            assert_eq!(claim.pause(true), POLL_INTERVAL);
         }
-        assert_eq!(guard.check(), Ok(()));
+        assert_eq!(
+            claim.describe(),
+            "a/old held by nobody: there is no namespace a"
+        );
+        namespace.store(1, Ordering::SeqCst);
+        assert!(claim.acquire_or_renew().await.is_err());
+        assert!(guard.check().is_err());
+    }
+
+    #[tokio::test]
+    async fn our_own_lease_needs_its_namespace() {
+        let guard = Guard::closed();
+        let mut claim = claim_in(empty_cluster(Arc::default()), None, &guard);
+        assert!(claim.acquire_or_renew().await.is_err());
+        assert!(guard.check().is_err());
     }
 
     #[rstest] // holder, age, replica prefix, action
