@@ -19,7 +19,7 @@ pub enum Projection {
     Full,
     /// `metadata` alone. The server sends no more.
     Metadata,
-    /// `metadata` and these top-level fields, such as `status`.
+    /// `metadata` and these fields: `status`, or `status.conditions` for a part of it.
     Fields(Vec<String>),
     /// All fields, and the managedFields entry of one field manager.
     ManagedBy(String),
@@ -89,7 +89,9 @@ impl Stored {
         if let Some(managed_fields) = &managed_fields {
             metadata.insert("managedFields".into(), managed_fields);
         }
+        let parts = parts(&fields, projection).map_err(|e| broken(&key.to_string(), e))?;
         project(&mut fields, projection);
+        fields.extend(parts.iter().map(|(name, part)| (name.clone(), &**part)));
         let json = write(kind, &fields, &metadata);
         Ok(Self {
             key,
@@ -202,6 +204,30 @@ fn project(fields: &mut Fields<'_>, projection: &Projection) {
     }
 }
 
+/// The top-level fields of which `projection` selects a part, with that part.
+fn parts(
+    fields: &Fields<'_>,
+    projection: &Projection,
+) -> Result<BTreeMap<String, Box<RawValue>>, serde_json::Error> {
+    let mut parts = BTreeMap::new();
+    let Projection::Fields(chosen) = projection else {
+        return Ok(parts);
+    };
+    for (name, raw) in fields {
+        let of_field = |path: &String| {
+            let (field, part) = path.split_once('.')?;
+            (field == name).then(|| part.to_owned())
+        };
+        let chosen: Vec<String> = chosen.iter().filter_map(of_field).collect();
+        if !chosen.is_empty() {
+            let mut part: Fields<'_> = serde_json::from_str(raw.get())?;
+            part.retain(|name, _| chosen.contains(name));
+            parts.insert(name.clone(), serde_json::value::to_raw_value(&part)?);
+        }
+    }
+    Ok(parts)
+}
+
 fn entries_of(field_manager: &str, all: &RawValue) -> Result<Box<RawValue>, serde_json::Error> {
     let entries: Vec<&RawValue> = serde_json::from_str(all.get())?;
     let selected: Vec<&RawValue> = entries
@@ -312,6 +338,17 @@ mod tests {
         let chosen: Value = serde_json::from_str(chosen.json()).unwrap();
         assert_eq!(chosen["status"]["phase"], "x");
         assert_eq!(chosen.get("data"), None);
+    }
+
+    #[test]
+    fn a_projection_stores_only_the_selected_parts_of_a_field() {
+        let json = json!({"metadata": {"name": "n"}, "spec": {"a": 1},
+            "status": {"phase": "x", "images": ["i"], "conditions": []}});
+        let chosen = ["status.phase", "status.conditions", "spec"].map(str::to_owned);
+        let chosen = read(&json.to_string(), &Projection::Fields(chosen.to_vec()));
+        let chosen: Value = serde_json::from_str(chosen.json()).unwrap();
+        assert_eq!(chosen["status"], json!({"phase": "x", "conditions": []}));
+        assert_eq!(chosen["spec"], json!({"a": 1}));
     }
 
     #[test]
