@@ -10,7 +10,7 @@ const ABORTED: &str = "kill point ";
 /// The file of kill points that a running operator reads at each of its points.
 ///
 /// A point is `<name>` for each execution, or `<name>#<n>` for the n-th since the start of the process.
-/// A pass that waits logs `kill point <name> held`; its deadline continues. Points of synchronous code
+/// A pass that waits logs `kill point <name> held`, and has no deadline. Points of synchronous code
 /// never wait. Only a chaos build reads the file.
 #[derive(Debug)]
 pub struct KillFile {

@@ -3,6 +3,9 @@
 #[cfg(any(test, feature = "chaos"))]
 mod choices;
 
+use std::pin::pin;
+use std::time::Duration;
+
 /// Aborts the process if a test has chosen this point. Does nothing outside the chaos build.
 ///
 /// The environment variable `PONTOON_TEST_KILL_POINT` is `name`, or `name#n` for the n-th execution of
@@ -17,7 +20,7 @@ pub fn kill_point(name: &str) {
 }
 
 /// The same for async code, which also waits while the file has a line `name hold` or
-/// `name#n hold`. The deadline of the pass continues meanwhile.
+/// `name#n hold`. No pass ends at its deadline meanwhile.
 /// At a [`kill_point`] such a line has no effect.
 #[cfg(feature = "chaos")]
 pub async fn reach_kill_point(name: &str) {
@@ -25,6 +28,18 @@ pub async fn reach_kill_point(name: &str) {
     if let Some(wait) = choices::reach(name, file) {
         wait.end(file).await;
     }
+}
+
+/// Whether an execution of a point waits for its line to go.
+#[cfg(feature = "chaos")]
+pub(crate) fn has_waiting() -> bool {
+    choices::has_waiting()
+}
+
+/// Nothing waits at a point outside the chaos build.
+#[cfg(not(feature = "chaos"))]
+pub(crate) const fn has_waiting() -> bool {
+    false
 }
 
 /// Aborts the process if a test has chosen this point. Does nothing outside the chaos build.
@@ -37,4 +52,35 @@ pub const fn kill_point(_: &str) {}
 #[inline]
 pub fn reach_kill_point(_: &str) -> std::future::Ready<()> {
     std::future::ready(())
+}
+
+/// The result of `work`, or none after the deadline. Work goes on while something waits at a point.
+pub(crate) async fn within<T>(
+    deadline: Duration,
+    work: impl Future<Output = T>,
+    has_waiting: impl Fn() -> bool,
+) -> Option<T> {
+    let mut work = pin!(work);
+    loop {
+        match tokio::time::timeout(deadline, &mut work).await {
+            Ok(ended) => return Some(ended),
+            Err(_) if has_waiting() => {}
+            Err(_) => return None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DEADLINE: Duration = Duration::from_secs(60);
+
+    #[tokio::test(start_paused = true)]
+    async fn work_that_waits_at_a_point_has_no_deadline() {
+        let hour = tokio::time::sleep(DEADLINE * 60);
+        assert_eq!(within(DEADLINE, hour, || true).await, Some(()));
+        let hour = tokio::time::sleep(DEADLINE * 60);
+        assert_eq!(within(DEADLINE, hour, || false).await, None);
+    }
 }

@@ -65,9 +65,9 @@ pub use hub::{Cache, Change, Followed, Health, Hub, Index, Store, WatchKey};
 pub use kill::{kill_point, reach_kill_point};
 pub use kind::{InNamespace, Kind};
 pub use kind_core::{
-    AnswerOf, Call, CallContext, Effect, Effects, Ended, FactsOf, KindCore, KindIo, Learned, Mode,
-    Never, Next, Object, ObjectWrite, OutcomeOf, PassFacts, ReadOf, Remembered, Report, StepOf,
-    Stop, Truth, World, preview, run_pass,
+    AnswerOf, Call, CallContext, Effect, Effects, Ended, FactsOf, KillPoint, KindCore, KindIo,
+    Learned, Mode, Never, Next, Object, ObjectWrite, OutcomeOf, PassFacts, ReadOf, Remembered,
+    Report, StepOf, Stop, Truth, World, preview, run_pass,
 };
 pub use lease::LeaseSettings;
 pub use metrics::Metrics;

@@ -32,7 +32,7 @@ use crate::queue::{Cause, Next, PassRequest, Queue};
 use crate::slot::{Slot, Slots};
 use crate::stored::Stored;
 use crate::tasks::panic_message;
-use crate::{Classified, Kind, Tasks};
+use crate::{Classified, Kind, Tasks, kill};
 use followed::LastSeen;
 use handled::Handled;
 pub(crate) use spec::{Failure, Passes};
@@ -608,16 +608,16 @@ impl Controller {
             }
         };
         let work = AssertUnwindSafe(work).catch_unwind();
-        let work = tokio::time::timeout(self.spec.deadline, work);
+        let work = kill::within(self.spec.deadline, work, kill::has_waiting);
         let ended = tokio::select! {
             biased;
             ended = work => ended,
             never = slow => match never {},
         };
         match ended {
-            Ok(Ok(ended)) => ended,
-            Ok(Err(panic)) => Err(Failure::Panicked(panic_message(&*panic))),
-            Err(_) => Err(Failure::Deadline(self.spec.deadline)),
+            Some(Ok(ended)) => ended,
+            Some(Err(panic)) => Err(Failure::Panicked(panic_message(&*panic))),
+            None => Err(Failure::Deadline(self.spec.deadline)),
         }
     }
 

@@ -4,12 +4,15 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::LazyLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
 
 /// How often a waiting execution reads the file.
 const POLL: Duration = Duration::from_millis(20);
+/// How many executions wait.
+static WAITING: AtomicUsize = AtomicUsize::new(0);
 
 /// What a test wants at a point.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -18,6 +21,11 @@ pub(super) enum Choice {
     Abort,
     /// The execution waits until its line is gone.
     Wait,
+}
+
+/// Whether an execution waits.
+pub(super) fn has_waiting() -> bool {
+    WAITING.load(Ordering::SeqCst) > 0
 }
 
 /// An execution that waits, and its number.
@@ -112,6 +120,7 @@ impl Waiting<'_> {
     /// Waits until the line is gone. A line that says `abort` by then aborts.
     pub(super) async fn end(self, file: Option<&Path>) {
         let Self { name, execution } = self;
+        let _counted = Counted::new();
         log(&format!("kill point {name} held\n"));
         loop {
             let text = file.and_then(|file| std::fs::read_to_string(file).ok());
@@ -121,6 +130,22 @@ impl Waiting<'_> {
                 Some(Choice::Wait) => tokio::time::sleep(POLL).await,
             }
         }
+    }
+}
+
+/// An execution that waits is counted, also if it is given up.
+struct Counted;
+
+impl Counted {
+    fn new() -> Self {
+        WAITING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        WAITING.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -168,11 +193,12 @@ mod tests {
         assert!(reach("waits", Some(&file)).is_none(), "the first one");
         let second = reach("waits", Some(&file)).expect("the second one waits");
         let mut second = Box::pin(second.end(Some(&file)));
+        assert!(!has_waiting());
         let early = tokio::time::timeout(Duration::from_secs(60), &mut second).await;
-        assert!(early.is_err());
+        assert!(early.is_err() && has_waiting());
         std::fs::write(&file, "other hold\n").unwrap();
         let released = tokio::time::timeout(Duration::from_secs(60), second).await;
-        assert!(released.is_ok());
+        assert!(released.is_ok() && !has_waiting());
         std::fs::remove_file(&file).unwrap();
         assert!(reach("other", Some(&file)).is_none(), "there is no file");
     }

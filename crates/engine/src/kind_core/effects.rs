@@ -129,6 +129,11 @@ pub trait Effects<K: KindCore>: Sync {
         let _ = (world, ended, took);
     }
 
+    /// Whether kill points may do anything. Without it, a kind is not asked for points of its own.
+    fn has_kill_points(&self) -> bool {
+        false
+    }
+
     /// A point at which a chaos build may end the process or wait.
     fn kill_point(&self, name: &str) -> impl Future<Output = ()> + Send {
         let _ = name;

@@ -140,6 +140,31 @@ pub trait KindCore: Send + Sync + 'static {
         let _ = (world, step);
         None
     }
+
+    /// The kill points of this kind at which a pass over this object begins, before it reads anything.
+    ///
+    /// A kind has points of its own if a chaos test has to name what those of the engine cannot, such as a
+    /// child, or a step that only waits. They are asked for in a chaos build alone. A point is reached once
+    /// for as long as each decision names it again, so a wait of many passes reaches its point once.
+    fn points_at_begin(&self, object: &Object<Self>) -> Vec<KillPoint> {
+        let _ = object;
+        Vec::new()
+    }
+
+    /// The kill points that the pass has reached by what it decides now, before it makes another call or
+    /// writes the object. Those at its begin are named again.
+    fn points_reached(&self, world: &World<Self>) -> Vec<KillPoint> {
+        self.points_at_begin(&world.object)
+    }
+}
+
+/// A kill point of a kind, beside those of the engine.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KillPoint {
+    /// The name by which a test chooses it.
+    pub name: String,
+    /// What tells two executions of the same name apart that follow each other, such as the intent.
+    pub about: String,
 }
 
 /// The reads and writes of one kind in a running operator. It decides nothing.
@@ -241,6 +266,11 @@ pub trait Effect: Call {
     /// with their owner.
     fn needs_finalizer(&self) -> bool {
         true
+    }
+
+    /// The kind's own kill points once the step has had its effect.
+    fn points_after(&self) -> Vec<String> {
+        Vec::new()
     }
 
     /// A refusal of this step holds off all steps of the same concern.

@@ -166,6 +166,10 @@ impl<I: KindIo> Effects<I::Core> for Production<'_, I> {
         self.clock.elapsed()
     }
 
+    fn has_kill_points(&self) -> bool {
+        cfg!(feature = "chaos")
+    }
+
     async fn kill_point(&self, name: &str) {
         reach_kill_point(name).await;
     }

@@ -9,7 +9,9 @@ use serde_json::Value;
 
 use super::effects::{Effects, Mode, ObjectWrite};
 use super::hold_off::HoldOff;
-use super::{Call, Effect, Ended, KindCore, Learned, Next, Object, PassFacts, Report, Stop, World};
+use super::{
+    Call, Effect, Ended, KillPoint, KindCore, Learned, Next, Object, PassFacts, Report, Stop, World,
+};
 
 /// The largest number of calls per lane in one pass. With more, `next` ignores its answers.
 const CALLS_PER_LANE: usize = 12;
@@ -23,6 +25,8 @@ pub struct Remembered<K: KindCore> {
     hold_off: HoldOff,
     /// The last pass could not write the object.
     is_unsaved: bool,
+    /// The kill points of the kind that were named when the last new one was reached.
+    points: Vec<KillPoint>,
 }
 
 impl<K: KindCore> Default for Remembered<K> {
@@ -32,6 +36,7 @@ impl<K: KindCore> Default for Remembered<K> {
             fresh_intents: Vec::new(),
             hold_off: HoldOff::default(),
             is_unsaved: false,
+            points: Vec::new(),
         }
     }
 }
@@ -71,6 +76,7 @@ pub(super) async fn decide<K: KindCore, E: Effects<K>>(
     if pass.is_urgent {
         remembered.hold_off.clear();
     }
+    reach_points(|| kind.points_at_begin(&object), remembered, effects).await;
     let mut world = World {
         facts: effects.gather(&object),
         observed: K::Observed::default(),
@@ -86,6 +92,29 @@ pub(super) async fn decide<K: KindCore, E: Effects<K>>(
     let ended = make_calls(kind, &mut world, remembered, effects).await?;
     remembered.memory = kind.remember(&world, &ended);
     Ok((world, ended))
+}
+
+/// Reaches the kill points that no decision before has named. Returns whether there is one.
+async fn reach_points<K: KindCore, E: Effects<K>>(
+    points: impl FnOnce() -> Vec<KillPoint>,
+    remembered: &mut Remembered<K>,
+    effects: &E,
+) -> bool {
+    if !effects.has_kill_points() {
+        return false;
+    }
+    let points = points();
+    let known = &remembered.points;
+    let new = points.iter().filter(|point| !known.contains(point));
+    let new: Vec<&KillPoint> = new.collect();
+    for point in &new {
+        effects.kill_point(&point.name).await;
+    }
+    let is_any = !new.is_empty();
+    if is_any {
+        remembered.points = points;
+    }
+    is_any
 }
 
 /// What the engine records about a step that was performed.
@@ -149,6 +178,9 @@ async fn make_calls<K: KindCore, E: Effects<K>>(
     loop {
         (world.now, world.elapsed) = (effects.now(), effects.elapsed());
         let next = kind.next(world);
+        if reach_points(|| kind.points_reached(world), remembered, effects).await {
+            continue; // a test may have made it wait: times have passed
+        }
         let (reads, steps) = match &next {
             Ok(Next::Calls { reads, steps }) => (&reads[..], &steps[..]),
             Ok(Next::Done { .. }) | Err(_) => (&[][..], &[][..]),
@@ -346,6 +378,11 @@ fn start_steps<'a, K: KindCore, E: Effects<K>>(
         let call = async move {
             effects.kill_point(&format!("{point}.before")).await;
             let outcome = effects.apply(&step).await;
+            if outcome.is_ok() && effects.has_kill_points() {
+                for point in step.points_after() {
+                    effects.kill_point(&point).await;
+                }
+            }
             effects.kill_point(&format!("{point}.after")).await;
             let performed = Performed {
                 concern,

@@ -1,6 +1,7 @@
 //! The rules of the loop, with a small kind as the example.
 
 mod graph;
+mod kill_points;
 
 use std::time::Duration;
 
@@ -490,20 +491,6 @@ async fn only_a_transition_causes_an_event() {
     *server.error.lock() = None;
     assert_eq!(first_pass(&kind, &server).await, Ok(Progress::done()));
     assert_eq!(*server.events.lock(), [applied]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn kill_points_surround_each_step_and_each_write() {
-    let server = InMemory::with_children(json!({"a": []}));
-    let progress = first_pass(&Graph::default(), &server).await;
-    assert_eq!(progress, Ok(Progress::done()));
-    let expected = [
-        "graph.apply.before",
-        "graph.apply.after",
-        "graph.status.before",
-        "graph.status.after",
-    ];
-    assert_eq!(*server.kill_points.lock(), expected);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,8 +13,8 @@ use serde_json::{Value, json};
 
 use crate::Note;
 use crate::kind_core::{
-    Call, Effect, Effects, Ended, KindCore, Learned, Mode, Next, Object, ObjectWrite, Report, Stop,
-    World,
+    Call, Effect, Effects, Ended, KillPoint, KindCore, Learned, Mode, Next, Object, ObjectWrite,
+    Report, Stop, World,
 };
 use crate::patch::merged;
 
@@ -88,6 +88,10 @@ impl Effect for ApplyChild {
 
     fn lane(&self) -> String {
         self.0.clone()
+    }
+
+    fn points_after(&self) -> Vec<String> {
+        vec![format!("{} applied", self.0)]
     }
 }
 
@@ -212,6 +216,26 @@ impl KindCore for Graph {
     fn assumed_outcome(&self, _world: &World<Self>, _step: &ApplyChild) -> Option<()> {
         Some(())
     }
+
+    /// The intents, all by one name.
+    fn points_at_begin(&self, object: &Object<Self>) -> Vec<KillPoint> {
+        let point = |intent: &String| KillPoint {
+            name: "announced".to_owned(),
+            about: intent.clone(),
+        };
+        object.status.intents.iter().map(point).collect()
+    }
+
+    /// The reads that were answered.
+    fn points_reached(&self, world: &World<Self>) -> Vec<KillPoint> {
+        let point = |read: &String| KillPoint {
+            name: format!("{read} read"),
+            about: String::new(),
+        };
+        let mut points = self.points_at_begin(&world.object);
+        points.extend(world.observed.reads.iter().map(point));
+        points
+    }
 }
 
 fn stop_after(error: &CallError) -> Stop {
@@ -240,6 +264,8 @@ pub(super) struct InMemory {
     /// Each write of the object, and the version it was bound to.
     pub(super) writes: Mutex<Vec<(&'static str, String)>>,
     pub(super) events: Mutex<Vec<Note>>,
+    /// The kind is asked for kill points of its own.
+    pub(super) has_kill_points: bool,
     pub(super) kill_points: Mutex<Vec<String>>,
 }
 
@@ -323,6 +349,10 @@ impl Effects<Graph> for InMemory {
     }
 
     fn gather(&self, _object: &Object<Graph>) {}
+
+    fn has_kill_points(&self) -> bool {
+        self.has_kill_points
+    }
 
     async fn kill_point(&self, name: &str) {
         self.kill_points.lock().push(name.to_owned());
