@@ -19,6 +19,7 @@
 //! in by a program or a file.
 
 mod identity;
+mod login_source;
 mod pin;
 mod pool;
 mod refused;
@@ -26,6 +27,7 @@ mod vet;
 mod vetted;
 
 pub use identity::{ClusterIdentity, Verdict, observed, read_identity};
+pub use login_source::{LoginSource, VersionedLogin};
 pub use pin::{IdentityPin, NotOffered};
 pub use pool::{Pool, PoolCounts, PoolFull, Pooled};
 pub use refused::RefusedKubeconfig;

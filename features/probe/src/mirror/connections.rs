@@ -1,14 +1,13 @@
 //! The connections to other clusters, shared by the Mirrors of one Secret.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use api::probe::{MIRROR_LABEL, MIRROR_OF};
 use cluster_client::{
-    ClusterIdentity, ConnectionKey, IdentityPin, Login, Pool, Pooled, Verdict, VettedKubeconfig,
-    read_identity,
+    ClusterIdentity, ConnectionKey, IdentityPin, LoginSource, Pool, Pooled, Verdict,
+    VersionedLogin, VettedKubeconfig, read_identity,
 };
 use engine::{
     Deck, FollowSpec, Following, Kind, OtherCluster, OtherClusterOptions, Projection, Running,
@@ -20,29 +19,14 @@ use parking_lot::Mutex;
 use tokio::sync::mpsc;
 
 use super::Connection;
-use super::plan::{is_accepted, is_older};
+use super::plan::is_accepted;
 
 /// Writes are possible this long after the identity was read. Each pass reads it first.
 const VALIDITY: Duration = Duration::from_secs(60);
 /// The largest number of other clusters.
 const CLUSTERS: usize = 16;
 
-/// Users with different sources do not share a login.
 type Key = (ConnectionKey, LoginSource);
-
-/// The key of a Secret that a login is read from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct LoginSource {
-    pub(super) secret: ObjectKey,
-    pub(super) key: String,
-}
-
-/// A login, and the resourceVersion of the Secret that it was read from.
-#[derive(Debug, Clone)]
-pub(super) struct VersionedLogin {
-    pub(super) login: Login,
-    pub(super) version: String,
-}
 
 /// A connected cluster. It is closed some time after this is dropped.
 pub(super) struct OpenCluster {
@@ -203,18 +187,12 @@ impl OpenCluster {
         Ok((seen, verdict))
     }
 
-    /// Concurrent passes may read different versions of the Secret: an older one changes nothing.
+    /// Logs in anew, unless `read` is older than the login in use.
     fn change_login(&self, read: VersionedLogin) -> Result<(), CallError> {
-        let mut current = self.login.lock();
-        if is_older(&read.version, &current.version) {
-            return Ok(());
-        }
-        if current.login != read.login {
-            let changed = self.other.relogin(read.login.auth_info());
-            changed.map_err(|error| CallError::new(Class::Invalid, error.to_string()))?;
-        }
-        *current = read;
-        Ok(())
+        self.login.lock().replace(read, |login| {
+            let changed = self.other.relogin(login.auth_info());
+            changed.map_err(|error| CallError::new(Class::Invalid, error.to_string()))
+        })
     }
 }
 
@@ -222,12 +200,6 @@ impl Drop for OpenCluster {
     fn drop(&mut self) {
         // Without a receiver the process ends, and closes all clusters itself.
         let _ = self.unused.send(self.other.clone());
-    }
-}
-
-impl fmt::Display for LoginSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.secret, self.key)
     }
 }
 

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api::probe::{MIRROR_LABEL, MIRROR_OF, SecretKey};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster_client::{VettingRules, vet};
+use cluster_client::{LoginSource, VersionedLogin, VettingRules, vet};
 use engine::{ApiError, CallContext, Kind, KindIo, Object, Running};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kernel::{CallError, Class, ObjectKey, Ownership};
 use kube::api::{Api, DeleteParams, Patch, PatchParams, PostParams, Preconditions};
 use serde_json::json;
 
-use super::connections::{Connections, LoginSource, VersionedLogin, marker};
+use super::connections::{Connections, marker};
 use super::plan::same_cluster;
 use super::{Answer, Connection, Copy, MirrorCore, Read, Step};
 use crate::Ctx;
@@ -69,10 +69,7 @@ impl Mirrors {
                     key: kubeconfig.key.clone(),
                 };
                 let version = secret["metadata"]["resourceVersion"].as_str();
-                let login = VersionedLogin {
-                    login: vetted.login().clone(),
-                    version: version.unwrap_or_default().to_owned(),
-                };
+                let login = VersionedLogin::of(&vetted, version);
                 let connections = &self.connections;
                 let connected =
                     connections.connect(mirror, &vetted, source, login, pinned, accepted);

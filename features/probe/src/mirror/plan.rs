@@ -150,16 +150,6 @@ pub(super) fn same_cluster(
     Err(CallError::new(Class::Stale, message))
 }
 
-/// Whether a Secret of resourceVersion `read` is older than the one of `used`. A version that is not a
-/// number is never older.
-///
-/// After a restore of etcd, new versions may be lower for a while: the login then stays the same until the
-/// operator restarts or the versions are higher.
-pub(super) fn is_older(read: &str, used: &str) -> bool {
-    let numbers = (read.parse::<u64>(), used.parse::<u64>());
-    matches!(numbers, (Ok(read), Ok(used)) if read < used)
-}
-
 /// | copy              | object  | next                       |
 /// |-------------------|---------|----------------------------|
 /// | none              | deleted | done                       |

@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 use kernel::{CallError, Class, ClusterId, ObjectKey, Ownership, Reason};
 use rstest::rstest;
 
-use super::plan::{is_accepted, is_older, same_cluster};
+use super::plan::{is_accepted, same_cluster};
 use super::{Connection, Copy, MirrorCore, Observed, PinnedCluster, Read, Seen, Step, World};
 
 fn core() -> MirrorCore {
@@ -310,19 +310,6 @@ fn a_step_for_another_cluster_is_refused(
 ) {
     let result = same_cluster(decided_for, pinned.map(identity).as_ref());
     assert_eq!(result.err().map(|error| error.class), refused);
-}
-
-#[rstest]
-#[case::older("9", "10", true)]
-#[case::the_same("10", "10", false)]
-#[case::newer("11", "10", false)]
-#[case::not_a_number("a9", "10", false)]
-fn an_older_secret_changes_no_login(
-    #[case] read: &str,
-    #[case] used: &str,
-    #[case] expected: bool,
-) {
-    assert_eq!(is_older(read, used), expected);
 }
 
 const DONE: Ended<PinnedCluster> = Ended::Done { recheck: None };
