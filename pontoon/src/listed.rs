@@ -110,6 +110,7 @@ mod tests {
             purpose: "x",
             namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
             rules: Vec::new(),
+            everywhere_if_empty: false,
         };
         Rbac {
             listed_namespaces: VALID.map(list).to_vec(),

@@ -81,10 +81,17 @@ fn roles(part: &str, rbac: Rbac, namespace: &str, account: &str) -> Vec<Finding>
         rows.extend(bound("Role", role, subjects));
     }
     for list in rbac.listed_namespaces {
+        let name = format!("{own}-{}", list.purpose);
         for listed in &list.namespaces {
-            let metadata = json!({"name": format!("{own}-{}", list.purpose), "namespace": listed});
+            let metadata = json!({"name": name, "namespace": listed});
             let role = json!({"metadata": metadata, "rules": list.rules});
             rows.extend(bound("Role", role, subjects));
+        }
+        // A value of the chart has a dot, and may be empty.
+        let may_be_empty = list.namespaces.iter().all(|listed| listed.contains('.'));
+        if list.everywhere_if_empty && may_be_empty {
+            let role = json!({"metadata": {"name": name}, "rules": list.rules});
+            rows.extend(bound("ClusterRole", role, subjects));
         }
     }
     for role in rbac.cluster_roles {
@@ -185,6 +192,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use engine::{ListedNamespaces, OWN_ACCOUNT, rule};
+    use rstest::rstest;
 
     use super::*;
 
@@ -219,6 +227,7 @@ mod tests {
                 purpose: "pilots",
                 namespaces: vec!["harbour.pilotNamespaces".into()],
                 rules: vec![get("pilots"), token],
+                everywhere_if_empty: true,
             }],
             cluster_roles: vec![
                 AggregatedRole {
@@ -273,6 +282,26 @@ mod tests {
         assert_eq!(cells.collect::<Vec<_>>(), expected);
     }
 
+    #[rstest]
+    #[case::everywhere(true, &["ClusterRole", "ClusterRoleBinding"])]
+    #[case::nowhere(false, &[])]
+    fn without_a_listed_namespace_a_role_is_printed(
+        #[case] everywhere_if_empty: bool,
+        #[case] expected: &[&str],
+    ) {
+        let mut rbac = made_up();
+        rbac.listed_namespaces[0].namespaces.clear();
+        rbac.listed_namespaces[0].everywhere_if_empty = everywhere_if_empty;
+        let rows = roles("harbour", rbac, "own", "account");
+        let named = |row: &&Finding| row.cells[1] == "pontoon-harbour-pilots";
+        let kinds: Vec<_> = rows
+            .iter()
+            .filter(named)
+            .map(|row| &*row.cells[0])
+            .collect();
+        assert_eq!(kinds, expected);
+    }
+
     #[test]
     fn an_aggregated_role_is_bound_only_if_the_operator_has_it() {
         let rows = roles("harbour", made_up(), "own", "account");
@@ -280,7 +309,12 @@ mod tests {
             .iter()
             .filter(|row| row.cells[0] == "ClusterRoleBinding");
         let names: Vec<_> = bindings.map(|row| row.cells[1].as_str()).collect();
-        assert_eq!(names, ["pontoon-harbour", "pontoon-harbour-cargo"]);
+        let expected = [
+            "pontoon-harbour",
+            "pontoon-harbour-pilots",
+            "pontoon-harbour-cargo",
+        ];
+        assert_eq!(names, expected);
     }
 
     #[test]

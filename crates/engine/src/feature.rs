@@ -144,6 +144,8 @@ pub struct ListedNamespaces {
     pub namespaces: Vec<String>,
     /// What it may do there.
     pub rules: Vec<PolicyRule>,
+    /// Whether it may do that in every namespace while none is listed.
+    pub everywhere_if_empty: bool,
 }
 
 /// A ClusterRole that is aggregated: its rules become part of other ClusterRoles, or come from them.
@@ -196,10 +198,12 @@ impl Rbac {
         let own = self.own_namespace.iter();
         let own = own.map(move |rule| (rule, Some(own_namespace)));
         let listed = self.listed_namespaces.iter().flat_map(|list| {
-            let namespaces = list.namespaces.iter();
+            let is_everywhere = list.everywhere_if_empty && list.namespaces.is_empty();
+            let namespaces = list.namespaces.iter().map(|namespace| Some(&**namespace));
+            let namespaces = namespaces.chain(is_everywhere.then_some(None));
             namespaces.flat_map(|namespace| {
                 let rules = list.rules.iter();
-                rules.map(move |rule| (rule, Some(namespace.as_str())))
+                rules.map(move |rule| (rule, namespace))
             })
         });
         cluster.chain(own).chain(listed)

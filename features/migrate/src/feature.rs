@@ -6,7 +6,10 @@ use std::time::Duration;
 use api::migrate::{StatefulSetMigration, names};
 use clap::{Arg, ArgMatches};
 use engine::cli::Verbs;
-use engine::{ControllerSpec, Deck, Feature, Kind, LegacyLease, Rbac, Usage, WatchKey, rule};
+use engine::{
+    ControllerSpec, Deck, Feature, Kind, LegacyLease, ListedNamespaces, Rbac, Usage, WatchKey, rule,
+};
+use k8s_openapi::api::rbac::v1::PolicyRule;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 
 use crate::cli;
@@ -50,11 +53,30 @@ impl Feature for MigrateFeature {
                 of_kind("", &["get", "list", "watch", "patch"]),
                 of_kind("/status", &["patch"]),
                 of_kind("/finalizers", &["update"]),
-                // Kubeconfigs are read by name. A capture is created beside its migration.
-                rule("", &["secrets"], &["get", "create"]),
             ],
+            listed_namespaces: vec![ListedNamespaces {
+                value: "migrate.namespaces",
+                purpose: "secrets",
+                namespaces: Vec::new(), // those of migrations
+                // Kubeconfigs are read by name. A capture is created beside its migration.
+                rules: vec![rule("", &["secrets"], &["get", "create"])],
+                everywhere_if_empty: true,
+            }],
             ..Rbac::default()
         }
+    }
+
+    /// It reads whether the namespace of the predecessor's Lease exists.
+    fn rbac_with(&self, args: &ArgMatches) -> Result<Rbac, Usage> {
+        let mut rbac = self.rbac();
+        let lease = settings::read(args)?.legacy_lease;
+        if let Some(namespace) = lease.and_then(|lease| lease.namespace) {
+            rbac.cluster.push(PolicyRule {
+                resource_names: Some(vec![namespace]),
+                ..rule("", &["namespaces"], &["get"])
+            });
+        }
+        Ok(rbac)
     }
 
     fn args(&self) -> Vec<Arg> {

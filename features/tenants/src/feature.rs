@@ -84,6 +84,7 @@ impl Feature for TenantsFeature {
                 purpose: "sources",
                 namespaces: Vec::new(), // sources name them
                 rules: vec![sources],
+                everywhere_if_empty: false,
             }],
             ..Rbac::default()
         }

@@ -141,6 +141,7 @@ impl Controllers {
                 purpose: "secrets",
                 namespaces: Vec::new(), // connections name them
                 rules: vec![rule("", &["secrets"], &["get"])],
+                everywhere_if_empty: false,
             }],
             ..Rbac::default()
         }

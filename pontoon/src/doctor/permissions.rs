@@ -98,6 +98,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn without_a_listed_namespace_a_permission_may_be_needed_everywhere() {
+        let list = |namespaces: &[&str]| Rbac {
+            listed_namespaces: vec![ListedNamespaces {
+                value: "a.xNamespaces",
+                purpose: "x",
+                namespaces: namespaces.iter().map(|&name| name.to_owned()).collect(),
+                rules: vec![rule("", &["secrets"], &["get"])],
+                everywhere_if_empty: true,
+            }],
+            ..Rbac::default()
+        };
+        let namespaces = |rbac: &Rbac| {
+            let all = needed(rbac, "own").into_iter();
+            all.map(|(_, one)| one.namespace).collect::<Vec<_>>()
+        };
+        assert_eq!(namespaces(&list(&[])), [None]);
+        assert_eq!(namespaces(&list(&["p"])), [Some("p".to_owned())]);
+    }
+
+    #[test]
     fn each_permission_of_the_account_is_checked_where_it_is_needed() {
         let get = |resource| vec![rule("", &[resource], &["get"])];
         let role = |resource, is_bound| AggregatedRole {
@@ -113,6 +133,7 @@ mod tests {
                 purpose: "x",
                 namespaces: vec!["p".into(), "q".into()],
                 rules: get("pods/log"),
+                everywhere_if_empty: false,
             }],
             cluster_roles: vec![role("services", true), role("for-people", false)],
             objects: Vec::new(),

@@ -318,6 +318,37 @@ async fn a_predecessors_lease_and_listed_namespaces_have_roles() -> Result<()> {
 }
 
 #[rstest]
+#[case::all("migrate.concurrency=0", &["ClusterRole "])]
+#[case::listed("migrate.namespaces={east,west}", &["Role east", "Role west"])]
+#[tokio::test]
+async fn migrations_may_read_secrets_where_the_values_list_them(
+    #[case] values: &str,
+    #[case] expected: &[&str],
+) -> Result<()> {
+    let values = format!("features.migrate.enabled=true,{values}");
+    let manifest = Chart::released()?.rendered(&["--set", &values]).await?;
+    let secrets = json!({"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "create"]});
+    let mut found = Vec::new();
+    for kind in ["ClusterRole", "Role"] {
+        let roles = all(&manifest, kind)?.into_iter();
+        let granting = roles.filter(|role| {
+            let mut rules = role["rules"].as_array().into_iter().flatten();
+            rules.any(|rule| *rule == secrets)
+        });
+        found.extend(granting.map(|role| {
+            let namespace = role["metadata"]["namespace"].as_str();
+            format!("{kind} {}", namespace.unwrap_or_default())
+        }));
+    }
+    assert_eq!(found, expected, "{manifest}");
+    let bindings = all(&manifest, "ClusterRoleBinding")?.into_iter();
+    let bindings = bindings.chain(all(&manifest, "RoleBinding")?);
+    let bound = bindings.filter(|one| one["roleRef"]["name"] == "pontoon-migrate-secrets");
+    assert_eq!(bound.count(), expected.len(), "{manifest}");
+    Ok(())
+}
+
+#[rstest]
 #[case::unknown_value("replica=3", "additional properties 'replica' not allowed")]
 #[case::wrong_type("replicas=two", "at '/replicas': got string, want integer")]
 #[case::unknown_choice("log.format=xml", "value must be one of 'json', 'text'")]

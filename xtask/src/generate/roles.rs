@@ -1,5 +1,7 @@
 //! The documents of `pontoon rbac` as a template of the chart.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 /// The text of a feature's documents with the names and lists of the release:
@@ -9,6 +11,7 @@ use serde_json::Value;
 /// | named `pontoon-<part>`                     | as printed: the chart renders roles from it    |
 /// | a name that begins with `pontoon-<part>-`  | with the name of the release in place of both  |
 /// | the namespace is a list among the values   | repeated for each namespace of the list        |
+/// | named like such a one, for the cluster     | as printed, if the list is empty               |
 ///
 /// # Errors
 /// If a document has another name, or if `values` does not have its list.
@@ -17,6 +20,7 @@ pub(super) fn template(part: &str, documents: &[&str], values: &str) -> Result<S
     let own = format!("pontoon-{part}");
     let prefix = format!("{own}-");
     let mut parts: Vec<String> = Vec::new();
+    let mut lists = BTreeMap::new();
     for document in documents {
         let object: Value = serde_saphyr::from_str(document).map_err(|error| error.to_string())?;
         let field = |name: &str| object["metadata"][name].as_str().unwrap_or_default();
@@ -28,6 +32,12 @@ pub(super) fn template(part: &str, documents: &[&str], values: &str) -> Result<S
         }
         let release = format!("{{{{ include \"pontoon.fullname\" . }}}}-{part}-");
         let document = document.replace(&prefix, &release);
+        if let Some(list) = lists.get(name).filter(|_| namespace.is_empty()) {
+            parts.push(format!(
+                "\n{{{{- if not .Values.{list} }}}}\n---\n{document}\n{{{{- end }}}}"
+            ));
+            continue;
+        }
         // The names of namespaces have no dots.
         if !namespace.contains('.') {
             let separator = if parts.is_empty() { "" } else { "\n---\n" };
@@ -40,6 +50,7 @@ pub(super) fn template(part: &str, documents: &[&str], values: &str) -> Result<S
                 "{name}: values.yaml has no list {namespace}; add it"
             ));
         }
+        lists.insert(name.to_owned(), namespace.to_owned());
         let line = |namespace: &str| format!("\n  namespace: {namespace}\n");
         let document = document.replacen(&line(namespace), &line("{{ $namespace | quote }}"), 1);
         // `range` changes the dot, and the document needs that of the chart.
