@@ -1,9 +1,10 @@
 //! The holders of our Lease and of the Leases of controllers that a feature replaces.
 
 use clap::ArgMatches;
-use engine::{Check, Feature};
+use engine::{Check, Feature, LegacyLease};
 use k8s_openapi::api::apps::v1::Deployment;
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::api::core::v1::Namespace;
 use kernel::{Clock, RealClock};
 use kube::api::{Api, ListParams};
 use kube::{Client, ResourceExt};
@@ -32,10 +33,11 @@ pub(super) async fn predecessor(
                        somebody who may";
         return Some(Check::doubtful(what, finding));
     };
+    let lease = feature.legacy_lease(run);
     let Some(running) = running else {
-        return Some(Check::fine(what, "does not run"));
+        return Some(idle(client, what, lease, namespace).await);
     };
-    let Some(lease) = feature.legacy_lease(run) else {
+    let Some(lease) = lease else {
         let finding = format!(
             "runs as Deployment {running}, and no Lease keeps us apart: both write; scale it to 0"
         );
@@ -61,6 +63,36 @@ pub(super) async fn predecessor(
         ),
     };
     Some(Check::doubtful(what, finding))
+}
+
+/// A predecessor does not run. We still need its Lease, unless nobody can hold it.
+async fn idle(client: &Client, what: String, lease: Option<LegacyLease>, own: &str) -> Check {
+    let home = lease.as_ref().and_then(|lease| lease.namespace.as_deref());
+    let (Some(lease), Some(home)) = (&lease, home.filter(|home| *home != own)) else {
+        return Check::fine(what, "does not run");
+    };
+    let at = format!("{home}/{}", lease.name);
+    let known = async {
+        let namespaces = Api::<Namespace>::all(client.clone());
+        if namespaces.get_metadata_opt(home).await?.is_none() {
+            return Ok(format!(
+                "does not run, and there is no namespace {home}: nobody can hold its Lease {at}"
+            ));
+        }
+        let holder = holder(client, home, &lease.name).await?;
+        let state = holder.map_or_else(|| "free".to_owned(), |holder| format!("held by {holder}"));
+        Ok::<_, kube::Error>(format!("does not run; its Lease {at} is {state}"))
+    };
+    match known.await {
+        Ok(finding) => Check::fine(what, finding),
+        Err(error) => {
+            let finding = format!(
+                "does not run; its Lease {at} is not known: {error}; the operator needs get, create and update \
+                 of it"
+            );
+            Check::doubtful(what, finding)
+        }
+    }
 }
 
 async fn holder(

@@ -286,6 +286,18 @@ fn doctor_warns_of_a_predecessor_that_would_not_wait_for_us() -> Result<()> {
             examined(site, check, None)?,
             ("ok".into(), "does not run".into())
         );
+        for (lease, finding) in [
+            (
+                "nowhere/old",
+                "does not run, and there is no namespace nowhere: nobody can hold its Lease nowhere/old",
+            ),
+            ("default/old", "does not run; its Lease default/old is free"),
+        ] {
+            assert_eq!(
+                examined(site, check, Some(lease))?,
+                ("ok".into(), finding.into())
+            );
+        }
         crew.apply(
             "{apiVersion: apps/v1, kind: Deployment, metadata: {name: manager}, spec: {
                   selector: {matchLabels: {app: vao}}, template: {metadata: {labels: {app: vao}},
