@@ -10,7 +10,7 @@
 //!   early finds its claim, and no empty disk is made.
 //! - What exists under a name of ours is compared and never overwritten.
 
-use api::migrate::names::RUN;
+use api::migrate::names::{MIGRATED_FROM, MIGRATED_LABEL, RUN};
 use api::migrate::{HoldReason, StallReason, StepName};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
@@ -255,7 +255,7 @@ fn lock(freeze: &Freeze<'_>) -> Decision {
     let Some(set) = freeze.set else {
         return Decision::Done;
     };
-    match ownership_of(set.value(), freeze.run) {
+    match source_ownership(set.value(), freeze.run) {
         Ownership::Ours => Decision::Done,
         Ownership::Unmarked => {
             let marker = json!({"metadata": {"annotations": {RUN: freeze.run}}});
@@ -270,6 +270,18 @@ fn lock(freeze: &Freeze<'_>) -> Decision {
                 set.title()
             ),
         ),
+    }
+}
+
+/// Whose an object of the source is. The marker of the run by which it has arrived there does not count: while that
+/// run goes on, or keeps its own source, its lock is here too.
+fn source_ownership(object: &Value, run: &str) -> Ownership {
+    let metadata = &object["metadata"];
+    let has_arrived = metadata["annotations"][MIGRATED_FROM].is_string()
+        || metadata["labels"][MIGRATED_LABEL].is_string();
+    match ownership_of(object, run) {
+        Ownership::Foreign(_) if has_arrived => Ownership::Unmarked,
+        owner => owner,
     }
 }
 
@@ -406,7 +418,7 @@ fn protect_claim(claim: &Document<PersistentVolumeClaim>) -> Decision {
 
 fn protect_volume(freeze: &Freeze<'_>, volume: &Document<PersistentVolume>) -> Decision {
     let is_retained = volume.text("/spec/persistentVolumeReclaimPolicy") == Some("Retain");
-    match ownership_of(volume.value(), freeze.run) {
+    match source_ownership(volume.value(), freeze.run) {
         Ownership::Ours if is_retained => Decision::Done,
         Ownership::Ours | Ownership::Unmarked => {
             let retain = json!({

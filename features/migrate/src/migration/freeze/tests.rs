@@ -239,12 +239,45 @@ fn the_set_of_the_source_is_marked(#[case] expected: &str, #[case] metadata: Opt
     assert_eq!(decided, expected);
 }
 
-#[test]
-fn a_set_of_another_run_is_held() {
-    let mut metadata = marked("web");
+/// Metadata with the marker of another run, and further fields.
+fn of_another_run(name: &str, fields: &Value) -> Value {
+    let mut metadata = marked(name);
     metadata["annotations"][RUN_ANNOTATION] = "other".into();
+    crate::migration::preview::merge(&mut metadata, fields);
+    metadata
+}
+
+#[rstest]
+#[case::under_way(json!({}), "hold LockLost")]
+#[case::arrived_by_that_run(
+    json!({"annotations": {MIGRATED_FROM: "shop/web"}}),
+    "act lock: change metadata.annotations of StatefulSet web in the source"
+)]
+fn a_set_of_another_run_is_held_unless_it_has_arrived(
+    #[case] fields: Value,
+    #[case] expected: &str,
+) {
+    let metadata = of_another_run("web", &fields);
     let decided = changed(|all| all.set = Some(document(json!({"metadata": metadata}))));
-    assert_eq!(decided, "hold LockLost");
+    assert_eq!(decided, expected);
+}
+
+#[rstest]
+#[case::under_way(json!({}), "hold LockLost")]
+#[case::arrived_by_that_run(
+    json!({"labels": {MIGRATED_LABEL: "true"}}),
+    "act protect: change metadata.annotations, spec.persistentVolumeReclaimPolicy of PersistentVolume pv-0 in the source"
+)]
+fn a_volume_of_another_run_is_held_unless_it_has_arrived(
+    #[case] fields: Value,
+    #[case] expected: &str,
+) {
+    let metadata = of_another_run("pv-0", &fields);
+    let spec = json!({"persistentVolumeReclaimPolicy": "Retain"});
+    let decided = changed(|all| {
+        all.volumes = vec![document(json!({"metadata": metadata, "spec": spec}))];
+    });
+    assert_eq!(decided, expected);
 }
 
 #[rstest]
