@@ -69,6 +69,7 @@ pub fn set(object: &Value, run: &str) -> SetState {
         ownership: ownership_of(object, run),
         is_terminating: is_terminating(object),
         template_hash: template_sha256(object),
+        edits: String::new(),
         retains_claims: retains("whenDeleted") && retains("whenScaled"),
         min_ready: seconds(&spec["minReadySeconds"]),
     }

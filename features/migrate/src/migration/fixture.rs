@@ -52,6 +52,7 @@ pub(super) fn set(uid: &str, start: i32, replicas: i32) -> SetState {
         ownership: Ownership::Ours,
         is_terminating: false,
         template_hash: String::new(),
+        edits: String::new(),
         retains_claims: true,
         min_ready: Duration::from_secs(10),
     }

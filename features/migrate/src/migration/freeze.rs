@@ -19,11 +19,13 @@ use kernel::Ownership;
 use serde_json::{Value, json};
 
 use super::decision::{Change, Decision, ObjectKind, Target, Wait, first_unfinished};
+use super::interference::edited_template;
 use super::observation::{Side, Version};
 use crate::record::capture::{CaptureCopies, CopyLocation, PackedCapture};
 use crate::record::lock::{Lock, LockAction};
 use crate::record::marker::ownership_of;
 use crate::translate::Document;
+use crate::translate::edits::edits;
 use crate::translate::matches::differing_fields;
 
 /// Owners by which Kubernetes would delete a claim together with the StatefulSet or its pods.
@@ -108,13 +110,6 @@ pub fn next(freeze: &Freeze<'_>) -> Decision {
     let steps = [source, capture, lock, protect, hydrate, prepare, orphan];
     let decided = steps.iter().map(|step| step(freeze));
     first_unfinished(decided)
-}
-
-impl Freeze<'_> {
-    /// The source has no StatefulSet, and that is the work of this run.
-    fn is_orphaned(&self) -> bool {
-        self.orphan_started && self.set.is_none()
-    }
 }
 
 /// | StatefulSet of the source | deletion announced by this run | so                          |
@@ -204,7 +199,7 @@ fn patch<K>(step: StepName, kind: ObjectKind, document: &Document<K>, patch: Val
 /// | something else under the name | hold                                                  |
 fn capture(freeze: &Freeze<'_>) -> Decision {
     match freeze.copies {
-        CaptureCopies::Ours(_) => edited_since_capture(freeze),
+        CaptureCopies::Ours(packed) => edited_since_capture(freeze, packed),
         CaptureCopies::Missing => match freeze.capture {
             Some(packed) => store(freeze, packed, CopyLocation::BesideObject),
             None => Decision::on_hold(HoldReason::DestinationConflict, None, "both Secrets of the capture are gone; restore one from a backup and raise spec.retry, or set \
@@ -220,14 +215,18 @@ fn capture(freeze: &Freeze<'_>) -> Decision {
     }
 }
 
-fn edited_since_capture(freeze: &Freeze<'_>) -> Decision {
+fn edited_since_capture(freeze: &Freeze<'_>, packed: &PackedCapture) -> Decision {
     let is_captured = |captured| captured == freeze.template;
-    if freeze.is_orphaned() || freeze.captured_template.is_none_or(is_captured) {
+    let edited = freeze
+        .set
+        .filter(|_| !freeze.captured_template.is_none_or(is_captured));
+    let Some(set) = edited else {
         return Decision::Done;
-    }
-    Decision::on_hold(HoldReason::SourceEdited, None, "the template of the source StatefulSet was edited after its capture; undo the edit and raise spec.retry"
-            .to_owned(),
-    )
+    };
+    let captured = Document::read(packed.capture().stateful_set().clone());
+    let edits = captured.map_or_else(|_| String::new(), |captured| edits(&captured, set));
+    let message = edited_template(set.name(), Side::Source, &edits);
+    Decision::on_hold(HoldReason::SourceEdited, None, message)
 }
 
 fn store(freeze: &Freeze<'_>, packed: &PackedCapture, location: CopyLocation) -> Decision {

@@ -235,11 +235,7 @@ fn source(run: &Run<'_>) -> Option<Interference> {
     }
     let capture = run.record.capture.as_ref();
     if capture.is_some_and(|capture| capture.template_sha256 != set.template_hash) {
-        let message = format!(
-            "the template of StatefulSet {} in the source is not the captured one; undo the edit and raise \
-             spec.retry",
-            run.set
-        );
+        let message = edited_template(run.set, Side::Source, &set.edits);
         return Some(run.on_hold(HoldReason::SourceEdited, message));
     }
     let live = set.window();
@@ -249,6 +245,13 @@ fn source(run: &Run<'_>) -> Option<Interference> {
         run.set
     );
     Some(run.on_hold(HoldReason::SourceWidened, message))
+}
+
+/// The message of a hold about an edited template. `edits` has the fields with their values.
+pub(super) fn edited_template(set: &str, side: Side, edits: &str) -> String {
+    format!(
+        "the template of StatefulSet {set} in the {side} was edited ({edits}); undo the edit and raise spec.retry"
+    )
 }
 
 /// The widest window that the source may have, if it has a wider one.
@@ -337,11 +340,7 @@ fn destination(run: &Run<'_>) -> Option<Interference> {
     let capture = run.record.capture.as_ref();
     let recorded = capture.and_then(|capture| capture.dest_template_sha256.as_deref());
     if recorded.is_some_and(|recorded| recorded != set.template_hash) {
-        let message = format!(
-            "the template of StatefulSet {} in the destination is not the recorded one; undo the edit and raise \
-             spec.retry",
-            run.set
-        );
+        let message = edited_template(run.set, Side::Destination, &set.edits);
         return Some(run.on_hold(HoldReason::DestinationEdited, message));
     }
     let window = run.window()?;

@@ -69,6 +69,8 @@ pub struct SetState {
     pub is_terminating: bool,
     /// The hash of its spec without replicas, ordinals and retention policy.
     pub template_hash: String,
+    /// What was edited in that, with the values; empty if nothing was, or if it is not known.
+    pub edits: String,
     /// Whether both retention policies are `Retain`, or the server has none.
     pub retains_claims: bool,
     /// `spec.minReadySeconds`.

@@ -33,11 +33,16 @@ pub fn canonical_sha256(value: &Value) -> String {
 /// `template.metadata.creationTimestamp`. Pass the object as the API server answered; a typed
 /// object lacks the fields that our version of the API does not have.
 pub fn template_sha256(stateful_set: &Value) -> String {
+    canonical_sha256(&without_nulls(&template(stateful_set)))
+}
+
+/// The spec of a StatefulSet without what a run changes.
+pub fn template(stateful_set: &Value) -> Value {
     let empty = Map::new();
     let spec = stateful_set.get("spec").and_then(Value::as_object);
     let mut template = spec.unwrap_or(&empty).clone();
     template.retain(|field, _| !CHANGED_BY_A_RUN.contains(&&**field));
-    canonical_sha256(&without_nulls(&Value::Object(template)))
+    Value::Object(template)
 }
 
 /// Also if a build enables the feature of serde_json that preserves the order of keys.

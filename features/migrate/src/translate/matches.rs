@@ -1,21 +1,10 @@
 //! Whether an object that exists is the one that we would create.
 
-use std::collections::BTreeSet;
-
-use k8s_openapi::api::apps::v1::StatefulSet;
 use kernel::{Change, ChangeKind, ListKey, Rules, diff3};
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::Document;
 use super::document::is_empty;
-use crate::record::hashes::template_sha256;
-
-/// The fields of a StatefulSet's spec that a run changes itself.
-const CHANGED_BY_A_RUN: [&str; 3] = [
-    "replicas",
-    "ordinals",
-    "persistentVolumeClaimRetentionPolicy",
-];
 
 /// Where in a StatefulSet its pods are.
 const POD: &str = "/spec/template/spec";
@@ -26,47 +15,19 @@ const POD: &str = "/spec/template/spec";
 /// names. Nor does a field that the server leaves out because it is empty or the default.
 ///
 /// # When not to use it
-/// To find edits: somebody may have added a field. That is [`edited_fields`].
+/// To find edits: somebody may have added a field. That is [`edits`](super::edits::edits).
 pub fn differing_fields<K>(sent: &Document<K>, live: &Document<K>) -> Vec<String> {
     let changes = missing(sent.value(), live.value(), &rules());
     let changes = changes.filter(|change| !is_left_out(change));
     changes.map(|change| change.path).collect()
 }
 
-/// The fields of the template in which two versions of a StatefulSet differ, as JSON pointers.
-///
-/// It covers what `template_sha256` covers: if the hashes differ, at least one field is here. An element of a
-/// list has its name in the path, or its index if only the order of the list differs.
-pub fn edited_fields(before: &Document<StatefulSet>, after: &Document<StatefulSet>) -> Vec<String> {
-    if template_sha256(before.value()) == template_sha256(after.value()) {
-        return Vec::new();
-    }
-    let (before, after) = (template(before), template(after));
-    let between = |rules: &Rules| {
-        let lost = missing(&before, &after, rules);
-        let added = missing(&after, &before, rules);
-        let fields: BTreeSet<String> = lost.chain(added).map(|change| change.path).collect();
-        fields
-    };
-    let mut fields = between(&rules());
-    if fields.is_empty() {
-        fields = between(&Rules::new());
-    }
-    if fields.is_empty() {
-        fields.insert("/spec".to_owned()); // an empty field and an absent one
-    }
-    fields.into_iter().collect()
-}
-
-/// The spec without the fields that a run changes, below `/spec`.
-fn template(stateful_set: &Document<StatefulSet>) -> Value {
-    let mut spec = stateful_set.spec();
-    spec.retain(|field, _| !CHANGED_BY_A_RUN.contains(&&**field));
-    json!({ "spec": spec })
-}
-
 /// The fields of `wanted` that `found` lacks or has with another value.
-fn missing(wanted: &Value, found: &Value, rules: &Rules) -> impl Iterator<Item = Change> + use<> {
+pub(super) fn missing(
+    wanted: &Value,
+    found: &Value,
+    rules: &Rules,
+) -> impl Iterator<Item = Change> + use<> {
     let changes = diff3(None, Some(found), wanted, rules).changes;
     changes
         .into_iter()
@@ -74,7 +35,7 @@ fn missing(wanted: &Value, found: &Value, rules: &Rules) -> impl Iterator<Item =
 }
 
 /// Whether the server shows the field as absent although it accepted it.
-fn is_left_out(change: &Change) -> bool {
+pub(super) fn is_left_out(change: &Change) -> bool {
     let desired = change.desired.as_ref();
     let is_default = match &*change.path {
         "/spec/persistentVolumeClaimRetentionPolicy/whenDeleted"
@@ -88,7 +49,7 @@ fn is_left_out(change: &Change) -> bool {
 }
 
 /// The lists of a StatefulSet to which admission may add elements. The kinds of volumes have none.
-fn rules() -> Rules {
+pub(super) fn rules() -> Rules {
     let mut rules = Rules::new()
         .list_map(&format!("{POD}/volumes"), ["name"])
         .list_map(&format!("{POD}/imagePullSecrets"), ["name"])

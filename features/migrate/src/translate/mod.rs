@@ -3,6 +3,7 @@
 //! ```text
 //! source PV, PVC ─▶ dest_pair ─▶ PV, PVC (verified)      captured PVC ─▶ tombstone, restored_claim
 //! source StatefulSet ─▶ dest_stateful_set                answer of a create ─▶ differing_fields
+//!                                                        StatefulSet before, after ─▶ edits
 //! ```
 //!
 //! Objects are JSON, typed only by their kind ([`Document`]): a field that our version of the Kubernetes
@@ -14,6 +15,7 @@
 pub mod claim;
 pub mod classes;
 pub mod document;
+pub mod edits;
 pub mod keys;
 pub mod matches;
 mod metadata;

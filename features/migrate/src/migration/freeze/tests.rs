@@ -78,7 +78,11 @@ impl Complete {
     }
 
     fn decide(&self) -> String {
-        let freeze = Freeze {
+        self.with(|freeze| summary(&next(freeze)))
+    }
+
+    fn with<T>(&self, decide: impl FnOnce(&Freeze<'_>) -> T) -> T {
+        decide(&Freeze {
             run: RUN,
             namespace: "ops",
             source_namespace: "shop",
@@ -96,8 +100,7 @@ impl Complete {
             volumes: &self.volumes,
             pairs: &self.pairs,
             new_set: &self.new_set,
-        };
-        summary(&next(&freeze))
+        })
     }
 }
 
@@ -190,6 +193,25 @@ fn the_source_is_captured_twice(
     #[case] change: impl FnOnce(&mut Complete),
 ) {
     assert_eq!(changed(change), expected);
+}
+
+#[test]
+fn a_hold_about_an_edit_names_the_field() {
+    let mut all = Complete::new();
+    let captured = packed().into_capture();
+    let mut edited = captured.stateful_set().clone();
+    edited["spec"]["serviceName"] = "other".into();
+    all.set = Some(document(edited));
+    all.source_uid = None;
+    all.template = "edited";
+    let message = all.with(|freeze| match next(freeze) {
+        Decision::Hold(hold) => hold.message,
+        other => panic!("{other:?}"),
+    });
+    assert!(
+        message.contains(r#"(/spec/serviceName: absent -> "other")"#),
+        "{message}"
+    );
 }
 
 #[rstest]

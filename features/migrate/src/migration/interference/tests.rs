@@ -15,15 +15,23 @@ fn judge(
     direction: Direction,
     observation: &Observation,
 ) -> String {
-    let run = Run {
+    let hold = found(&run(record, direction, observation));
+    hold.map_or_else(|| "none".to_owned(), |hold| hold.reason.to_string())
+}
+
+fn run<'a>(
+    record: &'a StatefulSetMigrationStatus,
+    direction: Direction,
+    observation: &'a Observation,
+) -> Run<'a> {
+    Run {
         record,
         id: RUN,
         set: "web",
         direction,
         is_prepared: true,
         observation,
-    };
-    found(&run).map_or_else(|| "none".to_owned(), |hold| hold.reason.to_string())
+    }
 }
 
 fn with_intent(
@@ -81,6 +89,24 @@ fn interference_has_a_reason(
     change(&mut observation);
     let record = record(Location::Source, StepName::Gate);
     assert_eq!(judge(&record, Direction::Forward, &observation), expected);
+}
+
+#[rstest]
+#[case::source(Side::Source)]
+#[case::destination(Side::Destination)]
+fn a_hold_about_an_edit_names_the_field(#[case] side: Side) {
+    let mut observation = observed((1, 2), (0, 1));
+    let set = observation.cluster_mut(side).set.as_mut();
+    let set = set.expect("it exists");
+    set.template_hash = "edited".into();
+    set.edits = "/spec/serviceName: \"a\" -> \"b\"".into();
+    let record = record(Location::Source, StepName::Gate);
+    let hold = found(&run(&record, Direction::Forward, &observation)).expect("it is edited");
+    let expected = format!(
+        "the template of StatefulSet web in the {side} was edited (/spec/serviceName: \"a\" -> \"b\"); undo the \
+         edit and raise spec.retry"
+    );
+    assert_eq!(hold.message, expected);
 }
 
 #[rstest]

@@ -8,12 +8,15 @@ use k8s_openapi::api::core::v1::Secret;
 use kernel::Ownership;
 use serde_json::Value;
 
+use super::freezing::live;
 use super::{Pass, Plan};
 use crate::migration::documents::version;
 use crate::migration::extract;
-use crate::migration::observation::Version;
+use crate::migration::observation::{SetState, Version};
 use crate::migration::rendered::{Rendered, Translation, rendered};
 use crate::record::capture::{Capture, CaptureCopies, CapturedObjects, PackedCapture, compare};
+use crate::translate::Document;
+use crate::translate::edits::{edits, edits_of_sent};
 
 /// The capture of a run, and what it translates to.
 #[derive(Debug, PartialEq)]
@@ -50,6 +53,30 @@ impl Pass<'_> {
             self.memory.captured = Some((key, captured.clone()));
         }
         next(self, &captured)
+    }
+
+    /// Finds out what was edited in the templates whose hashes are not the recorded ones.
+    pub(super) fn find_edits(&mut self, captured: &Captured) {
+        let Some(recorded) = &self.record.capture else {
+            return;
+        };
+        let is_edited = |set: &SetState, hash: &str| set.template_hash != hash;
+        let source = self.observation.source.set.as_mut();
+        if let Some(set) = source.filter(|set| is_edited(set, &recorded.template_sha256)) {
+            let before = Document::read(captured.packed.capture().stateful_set().clone());
+            let after = live(self.input.source.set.as_ref());
+            if let (Ok(before), Some(after)) = (before, after) {
+                set.edits = edits(&before, &after);
+            }
+        }
+        let sent = recorded.dest_template_sha256.as_deref();
+        let destination = self.observation.destination.set.as_mut();
+        if let Some(set) = destination.filter(|set| sent.is_some_and(|sent| is_edited(set, sent))) {
+            let after = live(self.input.destination.set.as_ref());
+            if let Some(after) = after {
+                set.edits = edits_of_sent(&captured.rendered.set, &after);
+            }
+        }
     }
 
     fn capture_key(&self) -> CaptureKey {

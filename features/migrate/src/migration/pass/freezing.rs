@@ -174,6 +174,6 @@ impl Pass<'_> {
     }
 }
 
-fn live<K: k8s_openapi::Resource>(value: Option<&Value>) -> Option<Document<K>> {
+pub(super) fn live<K: k8s_openapi::Resource>(value: Option<&Value>) -> Option<Document<K>> {
     Document::read(value?.clone()).ok()
 }

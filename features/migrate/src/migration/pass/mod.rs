@@ -488,6 +488,7 @@ impl<'a> Pass<'a> {
         if let Some(step) = self.due_mirror() {
             return self.ends(Next::Mirror(step));
         }
+        self.find_edits(input);
         let next = moves::next(&Moves {
             spec: self.input.spec,
             record: &self.record,

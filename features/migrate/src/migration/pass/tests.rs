@@ -1,6 +1,10 @@
 //! Holds, stalls, failures and retries of a run, seen from outside.
 
-use api::migrate::{FailReason, HoldReason, HoldRecord, Phase, StallReason, StepName};
+use std::collections::BTreeSet;
+
+use api::migrate::{
+    CaptureRecord, FailReason, HoldReason, HoldRecord, Phase, StallReason, StepName,
+};
 use rstest::rstest;
 use serde_json::json;
 
@@ -8,6 +12,8 @@ use super::holds::{lasting_hold, limited};
 use super::*;
 use crate::migration::decision::Change;
 use crate::migration::fixture::spec;
+use crate::migration::rendered::{Translation, rendered};
+use crate::record::capture::{Capture, CaptureCopies, CapturedObjects};
 
 struct Setting {
     spec: StatefulSetMigrationSpec,
@@ -296,4 +302,50 @@ fn a_window_that_was_set_back_ends_its_hold(
     let (setting, _) = widened(announced, 1);
     let plan = lasting_hold(&setting.pass_input(1), setting.plan(change()));
     assert_eq!(summary(&plan), expected);
+}
+
+#[test]
+fn what_was_edited_is_found_in_both_clusters() {
+    let set = |image| {
+        let containers = json!([{"name": "app", "image": image}]);
+        json!({
+            "metadata": {"name": "web", "namespace": "shop"},
+            "spec": {"template": {"spec": {"containers": containers}}},
+        })
+    };
+    let objects = CapturedObjects {
+        stateful_set: set("web:1"),
+        ..CapturedObjects::default()
+    };
+    let packed = Capture::new("run", objects).pack().expect("it is small");
+    let mut setting = Setting::new(&json!({}), record(None));
+    setting.record.capture = Some(CaptureRecord {
+        template_sha256: "captured".into(),
+        dest_template_sha256: Some("recorded".into()),
+        ..CaptureRecord::default()
+    });
+    setting.documents.set = Some(set("web:2"));
+    let translation = Translation {
+        spec: &setting.spec,
+        run: "run",
+        ordinals: &BTreeSet::new(),
+        zones: &setting.zones,
+        foreign_volumes: &BTreeSet::new(),
+        own_volumes: &BTreeMap::new(),
+    };
+    let captured = Captured {
+        rendered: rendered(packed.capture(), &translation).expect("it can move"),
+        copies: CaptureCopies::Ours(packed.clone()),
+        packed,
+    };
+    let input = setting.pass_input(0);
+    let mut pass = Pass::new(&input);
+    pass.find_edits(&captured);
+    for side in Side::BOTH {
+        let found = pass.observation.cluster(side).set.as_ref();
+        assert_eq!(
+            found.expect("it exists").edits,
+            r#"/spec/template/spec/containers/name=app/image: "web:1" -> "web:2""#
+        );
+    }
 }

@@ -1,13 +1,14 @@
 //! What counts as a difference between what we send and what exists.
 
+use k8s_openapi::api::apps::v1::StatefulSet;
+use serde_json::json;
+
 use super::*;
-use crate::record::hashes::template_sha256;
 use crate::translate::fixtures::{
     TARGET, csi_pair, destination, mapping, pair_of, stateful_set, with,
 };
 use crate::translate::pair::Pair;
 use crate::translate::{dest_pair, dest_stateful_set};
-use proptest::prelude::*;
 use rstest::rstest;
 
 const CONTAINER: &str = "/spec/template/spec/containers/0";
@@ -166,85 +167,4 @@ fn a_default_class_is_accepted_where_none_was_sent(
     };
     let fields = differing_fields(&class(sent), &class(live));
     assert_eq!(fields.is_empty(), matches, "{fields:?}");
-}
-
-#[rstest]
-#[case::image(inside("/image"), json!("web:2"), "/spec/template/spec/containers/name=app/image")]
-#[case::added("/spec/template/spec/hostNetwork".to_owned(), json!(true), "/spec/template/spec/hostNetwork")]
-#[case::removed("/spec/serviceName".to_owned(), json!(null), "/spec/serviceName")]
-#[case::emptied("/spec/template/spec/nodeSelector".to_owned(), json!({}), "/spec/template/spec/nodeSelector")]
-fn an_edit_is_named(#[case] pointer: String, #[case] changed: Value, #[case] field: &str) {
-    let before = set(stateful_set());
-    let after = set(with(stateful_set(), &pointer, changed));
-    assert_eq!(edited_fields(&before, &after), [field]);
-    assert_eq!(edited_fields(&after, &before), [field]);
-    assert_ne!(
-        template_sha256(before.value()),
-        template_sha256(after.value())
-    );
-}
-
-#[test]
-fn an_edit_of_the_order_alone_is_named() {
-    let both = |first: &str, second: &str| {
-        let containers = json!([{"name": first}, {"name": second}]);
-        set(with(
-            stateful_set(),
-            "/spec/template/spec/initContainers",
-            containers,
-        ))
-    };
-    assert_eq!(
-        edited_fields(&both("a", "b"), &both("b", "a")),
-        [
-            "/spec/template/spec/initContainers/0/name",
-            "/spec/template/spec/initContainers/1/name",
-        ]
-    );
-}
-
-#[rstest]
-#[case::replicas("/spec/replicas", json!(1))]
-#[case::ordinals("/spec/ordinals", json!({"start": 6}))]
-#[case::retention("/spec/persistentVolumeClaimRetentionPolicy", json!(null))]
-#[case::metadata("/metadata/labels", json!({}))]
-#[case::status("/status", json!(null))]
-fn what_a_run_changes_is_no_edit(#[case] pointer: &str, #[case] changed: Value) {
-    let before = set(stateful_set());
-    let after = set(with(stateful_set(), pointer, changed));
-    assert_eq!(edited_fields(&before, &after), Vec::<String>::new());
-}
-
-/// Any JSON, with fields and lists that the rules name.
-fn any_json() -> impl Strategy<Value = Value> {
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        (0..3_i64).prop_map(Value::from),
-        "[ab]{0,1}".prop_map(Value::from),
-    ];
-    leaf.prop_recursive(4, 24, 3, |inner| {
-        let field = prop_oneof![
-            Just("containers".to_owned()),
-            Just("env".to_owned()),
-            Just("name".to_owned()),
-            Just("a".to_owned()),
-        ];
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..3).prop_map(Value::from),
-            proptest::collection::btree_map(field, inner, 0..3)
-                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
-        ]
-    })
-}
-
-proptest! {
-    #[test]
-    fn fields_are_named_exactly_if_the_hashes_differ(one in any_json(), other in any_json()) {
-        let of = |pod: Value| set(with(stateful_set(), "/spec/template/spec/containers", pod));
-        let (one, other) = (of(one), of(other));
-        let differ = template_sha256(one.value()) != template_sha256(other.value());
-        prop_assert_eq!(!edited_fields(&one, &other).is_empty(), differ);
-        prop_assert_eq!(edited_fields(&one, &one), Vec::<String>::new());
-    }
 }
