@@ -12,31 +12,24 @@ use crate::cli::run_state::RunState;
 use crate::cli::session::kind;
 
 /// The columns; the first two name the object.
-pub(super) const COLUMNS: &[&str] = &[
-    "namespace",
-    "name",
-    "phase",
-    "progress",
-    "total",
-    "ordinal",
-    "step",
-    "ready",
-    "reason",
-    "age",
-];
+pub(super) const COLUMNS: &[&str] = &columns("age");
 /// The same for `--watch`, where an age would be a change by itself.
-pub(super) const WATCH_COLUMNS: &[&str] = &[
-    "namespace",
-    "name",
-    "phase",
-    "progress",
-    "total",
-    "ordinal",
-    "step",
-    "ready",
-    "reason",
-    "created",
-];
+pub(super) const WATCH_COLUMNS: &[&str] = &columns("created");
+
+const fn columns(last: &'static str) -> [&'static str; 10] {
+    [
+        "namespace",
+        "name",
+        "phase",
+        "progress",
+        "total",
+        "ordinal",
+        "step",
+        "ready",
+        "reason",
+        last,
+    ]
+}
 
 /// The row of an object. Without `now` the last cell is the time of its creation.
 pub(super) fn of_stored(stored: &Stored, now: Option<Timestamp>) -> StatusRow {
@@ -192,7 +185,6 @@ mod tests {
     fn a_watched_row_has_no_age() {
         let row = row(&key(), &migration(json!({}), json!(null)), None);
         assert_eq!(row.finding.cells[9], "2026-01-01T00:00:00Z");
-        assert_eq!(COLUMNS.len(), WATCH_COLUMNS.len());
     }
 
     #[test]
