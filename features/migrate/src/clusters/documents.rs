@@ -1,9 +1,10 @@
 //! The objects of a cluster that a run reads: from the caches for waits, from the API server for changes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use engine::{Following, Kind, Stored};
-use futures::future::{try_join3, try_join4};
+use futures::future::{try_join_all, try_join3, try_join4};
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kernel::{CallError, ObjectKey};
@@ -13,8 +14,8 @@ use serde_json::Value;
 use super::interests::Interest;
 use super::open_cluster::{NamespaceWatches, OpenCluster};
 use super::requests::{Text, get, list};
-use super::selection::{Selected, Texts, selected};
-use super::watched::Watched;
+use super::selection::{Selected, Texts, current_nodes, selected};
+use super::watched::{Watched, revision_kind};
 use super::{Clusters, User};
 use crate::migration::core::Scope;
 use crate::migration::documents::Documents;
@@ -39,7 +40,12 @@ impl Clusters {
             (used.unwatched.clone()?, used.namespace.clone()?)
         };
         let cluster = self.cluster(user).ok()?;
-        cached(&cluster, user, &namespace, unwatched)
+        let read_at = Some(self.deck.clock.elapsed());
+        let documents = cached(&cluster, user, &namespace, unwatched)?;
+        Some(Documents {
+            read_at,
+            ..documents
+        })
     }
 
     /// The objects as the API server has them now.
@@ -55,7 +61,11 @@ impl Clusters {
         let documents = live(&cluster, scope, &interest).await;
         let documents = documents.inspect_err(|_| cluster.forget_check())?;
         self.store(user, namespace, scope, &documents);
-        Ok(documents)
+        Ok(Documents {
+            read_at: Some(self.deck.clock.elapsed()),
+            is_live: true,
+            ..documents
+        })
     }
 
     fn store(
@@ -102,7 +112,6 @@ fn cached(
     let pods = Sorted::of(&namespace.pods);
     let claims = Sorted::of(&namespace.claims);
     let budgets = Sorted::of(&namespace.budgets);
-    let revisions = Sorted::of(&namespace.revisions);
     let volumes = Sorted::of(&cluster.volumes);
     let attachments = Sorted::of(&cluster.attachments);
     let nodes = Sorted::of(&cluster.nodes);
@@ -110,7 +119,7 @@ fn cached(
         pods: pods.texts(),
         claims: claims.texts(),
         budgets: budgets.texts(),
-        revisions: revisions.texts(),
+        revisions: Vec::new(), // live reads have them
         volumes: volumes.texts(),
         attachments: attachments.texts(),
         nodes: nodes.texts(),
@@ -160,30 +169,49 @@ fn documents(named: Named, selected: Selected) -> Documents {
         capture: named.capture,
         budgets: selected.budgets,
         controller_revisions: selected.revisions,
+        read_at: None,
+        is_live: false,
     }
 }
 
-/// All reads at once.
+/// All reads at once. In a cluster with thousands of nodes, a list of them takes seconds: if the run depends on
+/// few of them, these are read after that, and of the others the cache has what does not change.
 async fn live(
     cluster: &OpenCluster,
     scope: &Scope,
     interest: &Interest,
 ) -> Result<Documents, CallError> {
     let client = &cluster.client();
-    let namespace = Some(&*scope.namespace);
+    let is_settled = cluster.nodes.cache().is_settled();
+    let current = interest.current.as_ref().filter(|_| is_settled);
+    let all_nodes = async {
+        match current {
+            Some(_) => Ok(Vec::new()),
+            None => listed(client, Watched::Nodes, None).await,
+        }
+    };
+    let (namespace, revision_kind) = (Some(&*scope.namespace), revision_kind());
     let of_namespace = try_join4(
         listed(client, Watched::Pods, namespace),
         listed(client, Watched::Claims, namespace),
         listed(client, Watched::Budgets, namespace),
-        listed(client, Watched::Revisions, namespace),
+        list(client, &revision_kind, namespace),
     );
     let of_cluster = try_join3(
         listed(client, Watched::Volumes, None),
         listed(client, Watched::Attachments, None),
-        listed(client, Watched::Nodes, None),
+        all_nodes,
     );
     let all = try_join3(named(cluster, scope), of_namespace, of_cluster);
-    let (named, (pods, claims, budgets, revisions), (volumes, attachments, nodes)) = all.await?;
+    let (named, (pods, claims, budgets, revisions), of_cluster) = all.await?;
+    let (volumes, attachments, mut nodes) = of_cluster;
+    let mut cached = Sorted(Vec::new());
+    if let Some(current) = current {
+        let names = current_nodes(interest, current, &texts(&pods));
+        nodes = nodes_by_name(client, &names).await?;
+        cached = Sorted::of(&cluster.nodes);
+        cached.0.retain(|node| !names.contains(&*node.key().name));
+    }
     let texts = Texts {
         pods: texts(&pods),
         claims: texts(&claims),
@@ -191,9 +219,20 @@ async fn live(
         revisions: texts(&revisions),
         volumes: texts(&volumes),
         attachments: texts(&attachments),
-        nodes: texts(&nodes),
+        nodes: [texts(&nodes), cached.texts()].concat(),
     };
     Ok(documents(named, selected(interest, &texts)))
+}
+
+/// Those of the nodes that exist.
+async fn nodes_by_name(client: &Client, names: &BTreeSet<String>) -> Result<Vec<Text>, CallError> {
+    let kind = Watched::Nodes.kind();
+    let reads = names.iter().map(|name| {
+        let (kind, key) = (&kind, ObjectKey::of(None, name));
+        async move { get(client, kind, &key).await }
+    });
+    let found = try_join_all(reads).await?;
+    Ok(found.into_iter().flatten().collect())
 }
 
 fn texts(objects: &[Text]) -> Vec<&str> {

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use api::migrate::StatefulSetMigrationStatus;
+use api::migrate::{Location, Phase, StatefulSetMigrationStatus};
 use engine::Stored;
 use kernel::ObjectKey;
 use parking_lot::Mutex;
@@ -23,6 +23,8 @@ pub(super) struct Interest {
     pub(super) volumes: BTreeSet<String>,
     /// The ids of its disks.
     pub(super) disks: BTreeSet<String>,
+    /// None if the run depends on every node.
+    pub(super) current: Option<CurrentOrdinals>,
 }
 
 /// The volumes and disks that a run has recorded.
@@ -30,11 +32,53 @@ pub(super) struct Interest {
 pub(super) struct RunDisks {
     pub(super) volumes: BTreeSet<String>,
     pub(super) disks: BTreeSet<String>,
+    pub(super) current: Option<CurrentOrdinals>,
+}
+
+/// The ordinals on their way and the next one, with the nodes that they have left.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct CurrentOrdinals {
+    pub(super) ordinals: BTreeSet<i32>,
+    pub(super) nodes: BTreeSet<String>,
+}
+
+impl CurrentOrdinals {
+    /// | record                                            | the run depends on                          |
+    /// |---------------------------------------------------|---------------------------------------------|
+    /// | without ordinals                                  | every node: the record is about to begin    |
+    /// | rolling back                                      | every node: a disk may be mounted on any    |
+    /// | an ordinal on its way, its node is not recorded   | every node: a disk may be mounted on any    |
+    /// | any other                                         | the nodes of ordinals on their way and next |
+    fn of(record: &StatefulSetMigrationStatus) -> Option<Self> {
+        if record.ordinals.is_empty() || record.phase == Some(Phase::RollingBack) {
+            return None;
+        }
+        let ordinals = record.ordinals.iter();
+        let (moving, others): (Vec<_>, Vec<_>) =
+            ordinals.partition(|one| one.location == Location::Moving);
+        let nodes = moving
+            .iter()
+            .map(|one| Some(one.node.as_ref()?.name.clone()));
+        let next = others.iter().find(|one| {
+            one.location == Location::Source
+                && record
+                    .window
+                    .is_some_and(|window| window.contains(one.ordinal))
+        });
+        let ordinals = moving.iter().chain(next).map(|one| one.ordinal);
+        Some(Self {
+            nodes: nodes.collect::<Option<_>>()?,
+            ordinals: ordinals.collect(),
+        })
+    }
 }
 
 impl RunDisks {
     pub(super) fn of(record: &StatefulSetMigrationStatus) -> Self {
-        let mut all = Self::default();
+        let mut all = Self {
+            current: CurrentOrdinals::of(record),
+            ..Self::default()
+        };
         for claim in record.ordinals.iter().flat_map(|ordinal| &ordinal.claims) {
             all.volumes.insert(claim.source_pv.clone());
             all.volumes.extend(claim.dest_pv.clone());
@@ -60,6 +104,7 @@ impl Interests {
             set: scope.set.clone(),
             volumes: disks.volumes.clone(),
             disks: disks.disks.clone(),
+            current: disks.current.clone(),
         };
         self.runs.lock().insert(user.clone(), interest.clone());
         interest
@@ -70,6 +115,7 @@ impl Interests {
         if let Some(interest) = self.runs.lock().get_mut(user) {
             interest.volumes.clone_from(&disks.volumes);
             interest.disks.clone_from(&disks.disks);
+            interest.current.clone_from(&disks.current);
         }
     }
 
@@ -94,7 +140,6 @@ impl Interests {
             | Watched::Pods
             | Watched::Claims
             | Watched::Budgets
-            | Watched::Revisions
             | Watched::Volumes
             | Watched::Attachments => BTreeSet::new(),
         };
@@ -119,7 +164,6 @@ impl Interests {
 /// | object                          | affects the run if                                            |
 /// |---------------------------------|---------------------------------------------------------------|
 /// | StatefulSet                     | it is the one that moves                                      |
-/// | ControllerRevision              | its name begins with that of the StatefulSet                  |
 /// | pod                             | it is, or uses a claim, of the StatefulSet                    |
 /// | claim                           | its name is that of a claim of the StatefulSet                |
 /// | PodDisruptionBudget             | it is in the namespace                                        |
@@ -138,12 +182,6 @@ fn is_affected(
     let is_in_namespace = metadata["namespace"] == *interest.namespace;
     match watched {
         Watched::StatefulSets => is_in_namespace && name == set,
-        Watched::Revisions => {
-            is_in_namespace
-                && name
-                    .strip_prefix(set)
-                    .is_some_and(|end| end.starts_with('-'))
-        }
         Watched::Pods => is_in_namespace && is_pod_of(set, object),
         Watched::Claims => is_in_namespace && is_claim_of(set, name),
         Watched::Budgets => is_in_namespace,

@@ -26,7 +26,10 @@ use std::time::Duration;
 use api::migrate::{ClusterAccess, StatefulSetMigrationStatus};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use cluster_client::{ClusterIdentity, Pool, Pooled, Verdict, VettedKubeconfig, VettingRules, vet};
+use cluster_client::{
+    ClusterIdentity, LoginSource, Pool, Pooled, Verdict, VersionedLogin, VettedKubeconfig,
+    VettingRules, vet,
+};
 use engine::{Applier, Deck, Kind, OtherCluster};
 use k8s_openapi::api::core::v1::Secret;
 use kernel::{CallError, Class, ObjectKey};
@@ -42,7 +45,7 @@ use crate::preflight::survey::KubeconfigState;
 use crate::survey::SurveyedCluster;
 use documents::Unwatched;
 use interests::RunDisks;
-use open_cluster::{Key, NamespaceWatches, OpenCluster, VersionedLogin};
+use open_cluster::{Key, NamespaceWatches, OpenCluster};
 
 pub(crate) use changes::create_in;
 
@@ -56,13 +59,6 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A migration and one of its clusters.
 pub(crate) type User = (ObjectKey, Side);
-
-/// The key of a Secret that a login is read from.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) struct LoginSource {
-    secret: ObjectKey,
-    key: String,
-}
 
 /// A cluster as one migration uses it.
 struct Used {
@@ -131,7 +127,7 @@ impl Clusters {
             .own
             .read(&Kind::of::<Secret>(), &source.secret)
             .await
-            .map_err(|error| CallError::from(&error))?;
+            .map_err(|error| unreadable(&source.secret, CallError::from(&error)))?;
         match kubeconfig(&source, secret.as_ref()) {
             Ok((kubeconfig, login)) => {
                 let cluster = self.open(user, source, &kubeconfig, login)?;
@@ -321,6 +317,19 @@ fn unread<T>(error: &CallError) -> Reading<T> {
     })
 }
 
+/// The chart may allow the operator to read Secrets in some namespaces alone.
+fn unreadable(secret: &ObjectKey, error: CallError) -> CallError {
+    if error.class != Class::Denied {
+        return error;
+    }
+    let namespace = secret.namespace.as_deref().unwrap_or_default();
+    let message = format!(
+        "{}; add {namespace} to the chart's migrate.namespaces",
+        error.message
+    );
+    CallError { message, ..error }
+}
+
 fn unconnected() -> CallError {
     CallError::new(Class::Transient, "the connection was closed meanwhile")
 }
@@ -346,10 +355,7 @@ fn kubeconfig(
     let kubeconfig =
         kubeconfig.map_err(|refused| format!("Secret {name}, key {key}: {refused}"))?;
     let version = secret["metadata"]["resourceVersion"].as_str();
-    let login = VersionedLogin {
-        login: kubeconfig.login().clone(),
-        version: version.unwrap_or_default().to_owned(),
-    };
+    let login = VersionedLogin::of(&kubeconfig, version);
     Ok((kubeconfig, login))
 }
 

@@ -1,12 +1,12 @@
 //! A connection to a cluster, with its watches.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use cluster_client::{
-    ClusterIdentity, ConnectionKey, IdentityPin, Login, Verdict, VettedKubeconfig, read_identity,
+    ClusterIdentity, ConnectionKey, IdentityPin, LoginSource, Verdict, VersionedLogin,
+    VettedKubeconfig, read_identity,
 };
 use engine::{
     Applier, Cache, Deck, FollowSpec, Following, OtherCluster, OtherClusterOptions, Running, Stored,
@@ -17,23 +17,15 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::mpsc;
 
+use super::FIELD_MANAGER;
 use super::interests::Interests;
 use super::watched::Watched;
-use super::{FIELD_MANAGER, LoginSource};
 use crate::migration::extract;
 
 /// Writes are possible this long after the identity was read. Each pass that writes reads it first.
 const VALIDITY: Duration = Duration::from_secs(60);
 
-/// Connections with different sources do not share a login.
 pub(super) type Key = (ConnectionKey, LoginSource);
-
-/// A login, and the resourceVersion of the Secret that it was read from.
-#[derive(Debug, Clone)]
-pub(super) struct VersionedLogin {
-    pub(super) login: Login,
-    pub(super) version: String,
-}
 
 /// A connected cluster. It is closed some time after this is dropped.
 pub(super) struct OpenCluster {
@@ -57,7 +49,6 @@ pub(super) struct NamespaceWatches {
     pub(super) pods: Following,
     pub(super) claims: Following,
     pub(super) budgets: Following,
-    pub(super) revisions: Following,
 }
 
 impl OpenCluster {
@@ -126,7 +117,6 @@ impl OpenCluster {
             pods: follow(Watched::Pods),
             claims: follow(Watched::Claims),
             budgets: follow(Watched::Budgets),
-            revisions: follow(Watched::Revisions),
         });
         namespaces.retain(|_, open| open.strong_count() > 0);
         namespaces.insert(namespace.to_owned(), Arc::downgrade(&opened));
@@ -174,18 +164,12 @@ impl OpenCluster {
         *self.checked.lock() = None;
     }
 
-    /// Concurrent passes may read different versions of the Secret: an older one changes nothing.
+    /// Logs in anew, unless `read` is older than the login in use.
     pub(super) fn change_login(&self, read: VersionedLogin) -> Result<(), CallError> {
-        let mut current = self.login.lock();
-        if is_older(&read.version, &current.version) {
-            return Ok(());
-        }
-        if current.login != read.login {
-            let changed = self.other.relogin(read.login.auth_info());
-            changed.map_err(|error| CallError::new(Class::Invalid, error.to_string()))?;
-        }
-        *current = read;
-        Ok(())
+        self.login.lock().replace(read, |login| {
+            let changed = self.other.relogin(login.auth_info());
+            changed.map_err(|error| CallError::new(Class::Invalid, error.to_string()))
+        })
     }
 }
 
@@ -197,26 +181,19 @@ impl Drop for OpenCluster {
 }
 
 impl NamespaceWatches {
-    fn caches(&self) -> [&Cache; 5] {
+    fn caches(&self) -> [&Cache; 4] {
         let Self {
             sets,
             pods,
             claims,
             budgets,
-            revisions,
         } = self;
-        [sets, pods, claims, budgets, revisions].map(Following::cache)
+        [sets, pods, claims, budgets].map(Following::cache)
     }
 
     /// Whether an object that is not cached does not exist.
     pub(super) fn is_settled(&self) -> bool {
         self.caches().into_iter().all(Cache::is_settled)
-    }
-}
-
-impl fmt::Display for LoginSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} ({})", self.secret, self.key)
     }
 }
 
@@ -239,30 +216,4 @@ fn follow_spec(
 fn relevant_of_node(object: &Stored) -> String {
     let value: Value = serde_json::from_str(object.json()).unwrap_or_default();
     format!("{:?}", extract::node(&value))
-}
-
-/// Whether a version was read before another one. Versions that are no numbers cannot be compared.
-fn is_older(read: &str, used: &str) -> bool {
-    let numbers = (read.parse::<u64>(), used.parse::<u64>());
-    matches!(numbers, (Ok(read), Ok(used)) if read < used)
-}
-
-#[cfg(test)]
-mod tests {
-    use rstest::rstest;
-
-    use super::*;
-
-    #[rstest]
-    #[case::older("9", "10", true)]
-    #[case::the_same("10", "10", false)]
-    #[case::newer("11", "10", false)]
-    #[case::not_a_number("a", "10", false)]
-    fn an_older_secret_is_recognised(
-        #[case] read: &str,
-        #[case] used: &str,
-        #[case] expected: bool,
-    ) {
-        assert_eq!(is_older(read, used), expected);
-    }
 }

@@ -94,11 +94,11 @@ fn in_query(token: &str) -> String {
 }
 
 /// Reads one object; none if it does not exist.
-pub(super) async fn get(
+pub(super) async fn get<T: DeserializeOwned>(
     client: &Client,
     kind: &Kind,
     key: &ObjectKey,
-) -> Result<Option<Value>, CallError> {
+) -> Result<Option<T>, CallError> {
     let what = format!("get {} {key}", kind.kind);
     match send(client, what, Method::GET, &kind.path(key), None).await {
         Ok(object) => Ok(Some(object)),

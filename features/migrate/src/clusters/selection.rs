@@ -5,11 +5,12 @@
 
 use std::collections::BTreeSet;
 
+use engine::Kind;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::interests::{Interest, is_claim_of, set_of_pod};
-use super::watched::Watched;
+use super::interests::{CurrentOrdinals, Interest, is_claim_of, set_of_pod};
+use super::watched::{Watched, revision_kind};
 use crate::migration::extract;
 
 /// The texts of objects, by kind.
@@ -49,22 +50,24 @@ pub(super) struct Selected {
 pub(super) fn selected(interest: &Interest, texts: &Texts<'_>) -> Selected {
     let start = format!("{}-", interest.set);
     let of_set = |text: &&&str| text.contains(&start);
-    let budgets = parsed(Watched::Budgets, texts.budgets.iter());
+    let budgets = parsed(&Watched::Budgets.kind(), texts.budgets.iter());
     let pods = if budgets.is_empty() {
-        let mut pods = parsed(Watched::Pods, texts.pods.iter().filter(of_set));
+        let mut pods = parsed(&Watched::Pods.kind(), texts.pods.iter().filter(of_set));
         pods.retain(|pod| is_pod_of(&interest.set, pod));
         pods
     } else {
-        parsed(Watched::Pods, texts.pods.iter())
+        parsed(&Watched::Pods.kind(), texts.pods.iter())
     };
-    let mut claims = parsed(Watched::Claims, texts.claims.iter().filter(of_set));
+    let mut claims = parsed(&Watched::Claims.kind(), texts.claims.iter().filter(of_set));
     claims.retain(|claim| is_claim_of(&interest.set, &extract::name(claim)));
-    let mut revisions = parsed(Watched::Revisions, texts.revisions.iter().filter(of_set));
+    let mut revisions = parsed(&revision_kind(), texts.revisions.iter().filter(of_set));
     revisions.retain(|revision| extract::name(revision).starts_with(&start));
     let volumes = volumes(interest, &texts.volumes);
     let names = volumes.iter().map(extract::name);
     let names: BTreeSet<String> = names.chain(interest.volumes.iter().cloned()).collect();
-    let mut attachments = parsed(Watched::Attachments, texts.attachments.iter());
+    let may_concern = |text: &&&str| names.iter().any(|name| text.contains(&**name));
+    let attachments = texts.attachments.iter().filter(may_concern);
+    let mut attachments = parsed(&Watched::Attachments.kind(), attachments);
     attachments.retain(|one| {
         extract::attachment(one).is_some_and(|attachment| names.contains(&attachment.volume))
     });
@@ -83,9 +86,11 @@ fn volumes(interest: &Interest, texts: &[&str]) -> Vec<Value> {
     let start = format!("{}-", interest.set);
     let may_concern = |text: &&&str| {
         let mut ids = interest.volumes.iter().chain(&interest.disks);
-        text.contains(&start) || ids.any(|id| text.contains(&**id))
+        // Many StatefulSets may have the same name.
+        let is_of_claim = text.contains(&start) && text.contains(&interest.namespace);
+        is_of_claim || ids.any(|id| text.contains(&**id))
     };
-    let mut volumes = parsed(Watched::Volumes, texts.iter().filter(may_concern));
+    let mut volumes = parsed(&Watched::Volumes.kind(), texts.iter().filter(may_concern));
     volumes.retain(|volume| {
         let claim = &volume["spec"]["claimRef"];
         let is_of_claim = claim["namespace"] == *interest.namespace
@@ -98,6 +103,25 @@ fn volumes(interest: &Interest, texts: &[&str]) -> Vec<Value> {
     volumes
 }
 
+/// The nodes of the pods of these ordinals, and those that the ordinals have left.
+pub(super) fn current_nodes(
+    interest: &Interest,
+    current: &CurrentOrdinals,
+    pods: &[&str],
+) -> BTreeSet<String> {
+    let ordinals = current.ordinals.iter();
+    let names: Vec<String> = ordinals
+        .map(|ordinal| format!("{}-{ordinal}", interest.set))
+        .collect();
+    let may_concern = |text: &&&str| names.iter().any(|name| text.contains(&**name));
+    let pods = parsed(&Watched::Pods.kind(), pods.iter().filter(may_concern));
+    let pods = pods
+        .iter()
+        .filter(|pod| names.contains(&extract::name(pod)));
+    let nodes = pods.filter_map(|pod| extract::pod(pod).node);
+    nodes.chain(current.nodes.iter().cloned()).collect()
+}
+
 /// Whether a pod is one of the StatefulSet, or uses one of its claims.
 pub(super) fn is_pod_of(set: &str, pod: &Value) -> bool {
     let mut claims = extract::pod(pod).claims.into_iter();
@@ -105,8 +129,7 @@ pub(super) fn is_pod_of(set: &str, pod: &Value) -> bool {
 }
 
 /// The API server leaves out apiVersion and kind in lists.
-fn parsed<'t, 's: 't>(watched: Watched, texts: impl Iterator<Item = &'t &'s str>) -> Vec<Value> {
-    let kind = watched.kind();
+fn parsed<'t, 's: 't>(kind: &Kind, texts: impl Iterator<Item = &'t &'s str>) -> Vec<Value> {
     let objects = texts.filter_map(|text| serde_json::from_str::<Value>(text).ok());
     let typed = objects.map(|mut object| {
         object["apiVersion"] = kind.api_version().into();
@@ -168,6 +191,7 @@ mod tests {
             set: "web".to_owned(),
             volumes: BTreeSet::from(["pv-a".to_owned()]),
             disks: BTreeSet::from(["vol-a".to_owned()]),
+            current: None,
         }
     }
 
@@ -186,7 +210,7 @@ mod tests {
             pods: of(Watched::Pods),
             claims: of(Watched::Claims),
             budgets: of(Watched::Budgets),
-            revisions: of(Watched::Revisions),
+            revisions: Vec::new(),
             volumes: of(Watched::Volumes),
             attachments: of(Watched::Attachments),
             nodes: of(Watched::Nodes),
@@ -263,6 +287,24 @@ mod tests {
         let attachments = [of("one", "pv-a"), of("other", "pv-b")];
         let selected = of_kind(Watched::Attachments, &attachments).attachments;
         assert_eq!(names(&selected), ["one"]);
+    }
+
+    #[test]
+    fn the_nodes_of_current_ordinals_are_those_of_their_pods_and_of_the_record() {
+        let on = |pod: &str, node: &str| named(pod, json!({"nodeName": node})).to_string();
+        let pods = [
+            on("web-1", "a"),
+            on("web-2", "b"),
+            on("web-12", "c"),
+            on("x-web-1", "d"),
+        ];
+        let pods: Vec<&str> = pods.iter().map(String::as_str).collect();
+        let current = CurrentOrdinals {
+            ordinals: BTreeSet::from([0, 1]),
+            nodes: BTreeSet::from(["left".to_owned()]),
+        };
+        let nodes = current_nodes(&interest(), &current, &pods);
+        assert_eq!(Vec::from_iter(nodes), ["a", "left"]);
     }
 
     #[test]

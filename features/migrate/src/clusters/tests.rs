@@ -2,6 +2,7 @@ use rstest::rstest;
 use serde_json::json;
 
 use super::*;
+use crate::migration::core::RECHECK;
 
 const TOKEN: &str = "a-token-that-is-secret";
 
@@ -67,6 +68,21 @@ fn a_cluster_is_compared_with_the_recorded_one(
 }
 
 #[test]
-fn a_login_source_prints_secret_and_key() {
-    assert_eq!(source().to_string(), "ops/src (kubeconfig)");
+fn a_kubeconfig_is_read_again_within_ten_seconds() {
+    assert!(RECHECK + CHECK_INTERVAL < Duration::from_secs(10));
+}
+
+#[rstest]
+#[case::denied(
+    Class::Denied,
+    "get Secret ops/src: refused; add ops to the chart's migrate.namespaces"
+)]
+#[case::unreachable(Class::Transient, "get Secret ops/src: refused")]
+fn a_secret_that_may_not_be_read_names_the_value_of_the_chart(
+    #[case] class: Class,
+    #[case] expected: &str,
+) {
+    let error = CallError::new(class, "get Secret ops/src: refused");
+    let error = unreadable(&source().secret, error);
+    assert_eq!((error.class, &*error.message), (class, expected));
 }

@@ -1,4 +1,4 @@
-//! The kinds of objects that a run reads and watches in both clusters.
+//! The kinds of objects that a run watches in both clusters.
 
 use engine::{Kind, Projection, WatchKey};
 use k8s_openapi::api::apps::v1::{ControllerRevision, StatefulSet};
@@ -13,7 +13,6 @@ pub(super) enum Watched {
     Pods,
     Claims,
     Budgets,
-    Revisions,
     Volumes,
     Attachments,
     Nodes,
@@ -26,30 +25,39 @@ impl Watched {
             Self::Pods => Kind::of::<Pod>(),
             Self::Claims => Kind::of::<PersistentVolumeClaim>(),
             Self::Budgets => Kind::of::<PodDisruptionBudget>(),
-            Self::Revisions => Kind::of::<ControllerRevision>(),
             Self::Volumes => Kind::of::<PersistentVolume>(),
             Self::Attachments => Kind::of::<VolumeAttachment>(),
             Self::Nodes => Kind::of::<Node>(),
         }
     }
 
-    /// Its objects of one namespace, or of the whole cluster. A revision is a copy of a template, of which
-    /// waits need nothing.
+    /// Its objects of one namespace, or of the whole cluster. A node names its images in kilobytes.
     pub(super) fn watch_key(self, namespace: Option<&str>) -> WatchKey {
-        let projection = match self {
-            Self::Revisions => Projection::Metadata,
+        let fields: &[&str] = match self {
+            Self::Nodes => &[
+                "spec",
+                "status.conditions",
+                "status.nodeInfo",
+                "status.volumesInUse",
+                "status.volumesAttached",
+            ],
             Self::StatefulSets
             | Self::Pods
             | Self::Claims
             | Self::Budgets
             | Self::Volumes
-            | Self::Attachments
-            | Self::Nodes => Projection::Fields(vec!["spec".to_owned(), "status".to_owned()]),
+            | Self::Attachments => &["spec", "status"],
         };
+        let fields = fields.iter().map(|&field| field.to_owned());
         WatchKey {
             namespace: namespace.map(str::to_owned),
             ..WatchKey::all(self.kind())
         }
-        .with_projection(projection)
+        .with_projection(Projection::Fields(fields.collect()))
     }
+}
+
+/// Revisions are read for a capture and at the end of a run, and not watched: no wait needs them.
+pub(super) fn revision_kind() -> Kind {
+    Kind::of::<ControllerRevision>()
 }

@@ -1,3 +1,4 @@
+use api::migrate::{NodeRecord, OrdinalRecord, Window};
 use engine::Projection;
 use rstest::rstest;
 use serde_json::json;
@@ -20,6 +21,7 @@ fn interests() -> Interests {
     let disks = RunDisks {
         volumes: BTreeSet::from(["pv-a".to_owned()]),
         disks: BTreeSet::from(["vol-a".to_owned()]),
+        current: None,
     };
     interests.set(&user("web"), &scope("web"), &disks);
     interests.set(&user("api"), &scope("api"), &RunDisks::default());
@@ -50,7 +52,6 @@ fn node(in_use: &[&str]) -> Value {
 #[rstest]
 #[case::set(Watched::StatefulSets, in_namespace("db", "web"), &["web"])]
 #[case::set_of_another_namespace(Watched::StatefulSets, in_namespace("a", "web"), &[])]
-#[case::revision(Watched::Revisions, in_namespace("db", "web-5d8f"), &["web"])]
 #[case::pod(Watched::Pods, in_namespace("db", "web-0"), &["web"])]
 #[case::pod_of_another_set(Watched::Pods, in_namespace("db", "web-b-0"), &[])]
 #[case::pod_with_a_claim_of_both(
@@ -103,9 +104,61 @@ fn volumes_that_are_recorded_later_affect_the_run() {
     let interests = interests();
     let disks = RunDisks {
         volumes: BTreeSet::from(["pv-c".to_owned()]),
-        disks: BTreeSet::new(),
+        ..RunDisks::default()
     };
     interests.set_disks(&user("api"), &disks);
     let volume = json!({"metadata": {"name": "pv-c"}});
     assert_eq!(affected(&interests, Watched::Volumes, &volume), ["api"]);
+}
+
+/// Ordinals `location [node]`, from 0.
+fn record(phase: Phase, ordinals: &[(Location, Option<&str>)]) -> StatefulSetMigrationStatus {
+    let ordinals = (0..)
+        .zip(ordinals)
+        .map(|(ordinal, (location, node))| OrdinalRecord {
+            ordinal,
+            location: *location,
+            node: node.map(|name| NodeRecord {
+                name: name.to_owned(),
+                ..NodeRecord::default()
+            }),
+            ..OrdinalRecord::default()
+        });
+    StatefulSetMigrationStatus {
+        phase: Some(phase),
+        window: Some(Window {
+            start: 0,
+            replicas: 3,
+            had_ordinals: true,
+        }),
+        ordinals: ordinals.collect(),
+        ..StatefulSetMigrationStatus::default()
+    }
+}
+
+const MOVED: (Location, Option<&str>) = (Location::Destination, Some("a"));
+const MOVING: (Location, Option<&str>) = (Location::Moving, Some("b"));
+const WAITING: (Location, Option<&str>) = (Location::Source, Some("c"));
+
+fn few(ordinals: &[i32], nodes: &[&str]) -> CurrentOrdinals {
+    CurrentOrdinals {
+        ordinals: ordinals.iter().copied().collect(),
+        nodes: nodes.iter().map(|&node| node.to_owned()).collect(),
+    }
+}
+
+#[rstest]
+#[case::not_begun(Phase::PreFlightChecks, &[], None)]
+#[case::on_its_way(Phase::MigratingPods, &[MOVED, MOVING, WAITING], Some(few(&[1, 2], &["b"])))]
+#[case::none_on_its_way(Phase::MigratingPods, &[MOVED, WAITING, WAITING], Some(few(&[1], &[])))]
+#[case::only_dormant_left(Phase::MigratingPods, &[MOVED, MOVED, MOVED, WAITING], Some(few(&[], &[])))]
+#[case::node_not_recorded(Phase::MigratingPods, &[MOVED, (Location::Moving, None)], None)]
+#[case::going_back(Phase::RollingBack, &[MOVED, MOVING], None)]
+fn a_run_depends_on_few_nodes_or_on_all(
+    #[case] phase: Phase,
+    #[case] ordinals: &[(Location, Option<&str>)],
+    #[case] expected: Option<CurrentOrdinals>,
+) {
+    let disks = RunDisks::of(&record(phase, ordinals));
+    assert_eq!(disks.current, expected);
 }

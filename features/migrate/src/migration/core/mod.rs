@@ -39,6 +39,8 @@ use crate::preflight::Survey;
 pub use between_passes::{awaited, needs_no_cluster};
 pub use decide::decide;
 pub use decided::{Decided, Move, Situation};
+#[cfg(test)]
+pub(crate) use next::RECHECK;
 
 /// Decides about migrations.
 #[derive(Debug, Clone)]

@@ -8,8 +8,9 @@ use kernel::Reason;
 use super::decide::decide;
 use super::{MigrationCore, Move, Read, World, Write};
 
-/// A change within the operator's own cluster, or of a kubeconfig, is noticed after this time at the latest.
-pub(super) const RECHECK: Duration = Duration::from_secs(10);
+/// The next pass comes after this time at the latest. A kubeconfig must be read again within 10 seconds, and what was
+/// read up to a second before a pass is not read again in it: the other second is for the passes themselves.
+pub(crate) const RECHECK: Duration = Duration::from_secs(8);
 
 /// | decision                       | next                                     |
 /// |--------------------------------|------------------------------------------|
