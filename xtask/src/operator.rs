@@ -1,7 +1,7 @@
 //! The output of the operator's commands: its features, and what each needs.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 
 use crate::cargo;
 use crate::verdict::{Error, While};
@@ -71,14 +71,21 @@ impl Operator {
 
     /// The operator's stdout if it succeeds.
     pub(crate) fn print(&self, args: &[&str]) -> Result<String, Error> {
-        let output = self.output(args)?;
-        if !output.status.success() {
-            return Err(failed(args, &output));
-        }
-        String::from_utf8(output.stdout).doing(format_args!("reading pontoon {}", args.join(" ")))
+        printed(args, self.output(args)?)
     }
 
-    fn output(&self, args: &[&str]) -> Result<std::process::Output, Error> {
+    /// The same for a verb that uses the cluster of a kubeconfig.
+    pub(crate) fn print_in(&self, kubeconfig: &Path, args: &[&str]) -> Result<String, Error> {
+        let mut command = self.command(args);
+        command.env("KUBECONFIG", kubeconfig);
+        printed(args, self.run(command)?)
+    }
+
+    fn output(&self, args: &[&str]) -> Result<Output, Error> {
+        self.run(self.command(args))
+    }
+
+    fn command(&self, args: &[&str]) -> Command {
         let mut command = Command::new(&self.path);
         // The user's settings must not change generated files: help prints them.
         command
@@ -88,12 +95,23 @@ impl Operator {
             .envs(self.env())
             .env("NO_COLOR", "1");
         command
+    }
+
+    fn run(&self, mut command: Command) -> Result<Output, Error> {
+        command
             .output()
             .doing(format_args!("running {}", self.path.display()))
     }
 }
 
-fn failed(args: &[&str], output: &std::process::Output) -> Error {
+fn printed(args: &[&str], output: Output) -> Result<String, Error> {
+    if !output.status.success() {
+        return Err(failed(args, &output));
+    }
+    String::from_utf8(output.stdout).doing(format_args!("reading pontoon {}", args.join(" ")))
+}
+
+fn failed(args: &[&str], output: &Output) -> Error {
     let stderr = String::from_utf8_lossy(&output.stderr);
     Error::new(format!(
         "pontoon {} ended with {}: {}",

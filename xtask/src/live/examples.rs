@@ -1,7 +1,6 @@
 //! The objects in `examples/`, and the state of each.
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use kube::api::{Api, DynamicObject};
 use kube::core::GroupVersionKind;
@@ -11,6 +10,7 @@ use serde_json::Value;
 use testkit::manifests;
 
 use super::app::App;
+use super::moving_set::MovingSet;
 use super::surroundings::deep;
 use super::website::Website;
 use crate::table::table;
@@ -18,41 +18,6 @@ use crate::verdict::{Error, While};
 
 /// The namespace of objects without one.
 const NAMESPACE: &str = "default";
-
-/// The example files below `folder`, one folder per feature, in the order of application.
-pub(crate) fn files(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let mut files = Vec::new();
-    if folder.is_dir() {
-        for feature in sorted(folder)?.into_iter().filter(|path| path.is_dir()) {
-            let yaml = sorted(&feature)?.into_iter();
-            files.extend(yaml.filter(|path| path.extension().is_some_and(|end| end == "yaml")));
-        }
-    }
-    Ok(files)
-}
-
-fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Error> {
-    let entries = std::fs::read_dir(folder).doing(format_args!("listing {}", folder.display()))?;
-    let mut paths = Vec::new();
-    for entry in entries {
-        paths.push(
-            entry
-                .doing(format_args!("listing {}", folder.display()))?
-                .path(),
-        );
-    }
-    paths.sort();
-    Ok(paths)
-}
-
-/// The API groups of the CRDs in `crds`: an example of such a group must become Ready.
-pub(crate) fn groups(crds: &str) -> Result<BTreeSet<String>, Error> {
-    let crds = manifests::parse(crds).map_err(deep)?;
-    Ok(crds
-        .iter()
-        .filter_map(|crd| Some(crd.data["spec"]["group"].as_str()?.to_owned()))
-        .collect())
-}
 
 /// A part of the examples: an applied object, or a user of the created resources.
 pub(crate) struct Example {
@@ -62,9 +27,36 @@ pub(crate) struct Example {
 }
 
 enum What {
-    Object { api: Api<DynamicObject>, ours: bool },
+    Object {
+        api: Api<DynamicObject>,
+        name: String,
+        ours: bool,
+    },
+    /// An object that is not applied yet.
+    Later,
     App(App),
     Website(Website),
+    Set(Box<MovingSet>),
+}
+
+/// An example as the table shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Row {
+    pub(crate) kind: String,
+    pub(crate) name: String,
+    pub(crate) state: ExampleState,
+}
+
+impl Row {
+    /// `Kind namespace/name`, for messages.
+    pub(crate) fn label(&self) -> String {
+        format!("{} {}", self.kind, self.name)
+    }
+
+    /// Whether the example is ready or exists.
+    pub(crate) fn is_fine(&self) -> bool {
+        self.state.is_fine()
+    }
 }
 
 /// The state of an example.
@@ -86,6 +78,13 @@ impl ExampleState {
     /// Whether the example is ready or exists.
     pub(crate) fn is_fine(&self) -> bool {
         matches!(self, Self::Ready { .. } | Self::There)
+    }
+
+    fn later() -> Self {
+        Self::NotReady {
+            reason: "Later".to_owned(),
+            message: "it is applied once the examples before it are Ready".to_owned(),
+        }
     }
 
     fn of(object: Option<&Value>, ours: bool) -> Self {
@@ -135,43 +134,32 @@ impl ExampleState {
     }
 }
 
-/// `yaml` with each `${NAME}` replaced by the world's setting of that name.
-fn filled(yaml: &str, settings: &[(&str, String)]) -> Result<String, Error> {
-    let mut parts = yaml.split("${");
-    let mut text = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let (name, rest) = part.split_once('}').unwrap_or((part, ""));
-        let Some((_, value)) = settings.iter().find(|(known, _)| *known == name) else {
-            let known: Vec<_> = settings.iter().map(|(known, _)| *known).collect();
-            return Err(Error::new(format!(
-                "${{{name}}} stands for nothing; the world has {}",
-                known.join(", ")
-            )));
-        };
-        text.push_str(value);
-        text.push_str(rest);
-    }
-    Ok(text)
-}
-
-/// Applies one file and returns its objects. `${VAULT_ADDR}` and similar texts are replaced by the
-/// world's settings.
+/// Applies the objects in `yaml`.
 pub(crate) async fn apply(
     client: &Client,
-    file: &Path,
-    settings: &[(&str, String)],
+    yaml: &str,
     ours: &BTreeSet<String>,
 ) -> Result<Vec<Example>, Error> {
-    let yaml = std::fs::read_to_string(file).doing(format_args!("reading {}", file.display()))?;
-    let yaml = filled(&yaml, settings).doing(file.display())?;
-    let applied = manifests::apply(client, Some(NAMESPACE), &yaml)
-        .await
-        .map_err(deep);
+    let applied = manifests::apply(client, Some(NAMESPACE), yaml).await;
     let mut examples = Vec::new();
-    for object in applied.doing(file.display())? {
-        examples.push(example(client, &object, ours).await.doing(file.display())?);
+    for object in applied.map_err(deep)? {
+        examples.push(example(client, &object, ours).await?);
     }
     Ok(examples)
+}
+
+/// The objects in `yaml`, which are applied later.
+pub(crate) fn later(yaml: &str) -> Result<Vec<Example>, Error> {
+    let later = |object: DynamicObject| Example {
+        what: What::Later,
+        name: match object.namespace() {
+            Some(namespace) => format!("{namespace}/{}", object.name_any()),
+            None => object.name_any(),
+        },
+        kind: object.types.map(|types| types.kind).unwrap_or_default(),
+    };
+    let objects = manifests::parse(yaml).map_err(deep)?;
+    Ok(objects.into_iter().map(later).collect())
 }
 
 async fn example(
@@ -198,9 +186,13 @@ async fn example(
         ),
         _ => (Api::all_with(client.clone(), &resource), object.name_any()),
     };
-    let ours = ours.contains(group);
+    let what = What::Object {
+        api,
+        name: object.name_any(),
+        ours: ours.contains(group),
+    };
     Ok(Example {
-        what: What::Object { api, ours },
+        what,
         kind: types.kind.clone(),
         name,
     })
@@ -225,43 +217,55 @@ impl Example {
         }
     }
 
-    /// `Kind namespace/name`, for messages.
-    pub(crate) fn label(&self) -> String {
-        format!("{} {}", self.kind, self.name)
+    /// The StatefulSet of the examples, as its users see it.
+    pub(crate) fn set(set: MovingSet) -> Self {
+        Self {
+            what: What::Set(Box::new(set)),
+            kind: "(set)".to_owned(),
+            name: MovingSet::name(),
+        }
+    }
+
+    /// The same with the name of its cluster, which is not the one of the other examples.
+    pub(crate) fn of_cluster(self, cluster: &str) -> Self {
+        Self {
+            name: format!("{} ({cluster})", self.name),
+            ..self
+        }
+    }
+
+    /// The example as it is now.
+    pub(crate) async fn row(&self) -> Result<Row, Error> {
+        let (kind, name) = (self.kind.clone(), self.name.clone());
+        let state = self.state().await.doing(format_args!("{kind} {name}"))?;
+        Ok(Row { kind, name, state })
     }
 
     /// Reads the live object, or tries to use it.
-    pub(crate) async fn state(&self) -> Result<ExampleState, Error> {
-        let (api, ours) = match &self.what {
-            What::Object { api, ours } => (api, *ours),
+    async fn state(&self) -> Result<ExampleState, Error> {
+        let (api, name, ours) = match &self.what {
+            What::Object { api, name, ours } => (api, name, *ours),
+            What::Later => return Ok(ExampleState::later()),
             What::App(app) => return Ok(app.state().await),
             What::Website(website) => return Ok(website.state().await),
+            What::Set(set) => return Ok(set.state().await),
         };
-        let name = self.name.rsplit('/').next().unwrap_or(&self.name);
-        let object = api.get_opt(name).await.doing(self.label())?;
-        let object = object
-            .map(serde_json::to_value)
-            .transpose()
-            .doing(self.label())?;
+        let object = api.get_opt(name).await.doing("reading it")?;
+        let object = object.map(serde_json::to_value).transpose();
+        let object = object.doing("reading it")?;
         Ok(ExampleState::of(object.as_ref(), ours))
     }
 }
 
-/// All examples and their states, as a table.
-pub(crate) fn listing(examples: &[Example], states: &[ExampleState]) -> String {
-    let rows = examples.iter().zip(states).map(|(example, state)| {
-        let [ready, reason, message] = state.cells();
-        [
-            example.kind.clone(),
-            example.name.clone(),
-            ready,
-            reason,
-            message,
-        ]
+/// The rows as a table.
+pub(crate) fn listing(rows: &[Row]) -> String {
+    let cells = rows.iter().map(|row| {
+        let [ready, reason, message] = row.state.cells();
+        [row.kind.clone(), row.name.clone(), ready, reason, message]
     });
     table(
         ["KIND", "NAME", "READY", "REASON", "MESSAGE"],
-        rows.collect(),
+        cells.collect(),
     )
 }
 
@@ -269,7 +273,7 @@ pub(crate) fn listing(examples: &[Example], states: &[ExampleState]) -> String {
 mod tests {
     use serde_json::{Value, json};
 
-    use super::{ExampleState, files, filled, groups};
+    use super::{ExampleState, later};
 
     fn object(status: &str, observed: i64) -> Value {
         let ready = json!({
@@ -303,51 +307,11 @@ mod tests {
         assert_eq!(ExampleState::of(None, false), ExampleState::Gone);
     }
 
-    #[test]
-    fn settings_are_filled_in_and_unknown_names_are_reported() {
-        let settings = [("VAULT_ADDR", "http://127.0.0.1:1".to_owned())];
-        let text = filled("a: ${VAULT_ADDR}/x\nb: $c", &settings).unwrap();
-        assert_eq!(text, "a: http://127.0.0.1:1/x\nb: $c");
-        let error = filled("a: ${NOTHING}", &settings).unwrap_err();
-        assert!(error.to_string().contains("VAULT_ADDR"), "{error}");
-    }
-
-    #[test]
-    fn examples_are_sorted_by_feature_and_name() {
-        let folder = tempfile::tempdir().unwrap();
-        assert_eq!(
-            files(&folder.path().join("none")).unwrap(),
-            Vec::<std::path::PathBuf>::new()
-        );
-        for name in [
-            "vault/2.yaml",
-            "vault/1.yaml",
-            "ack/1.yaml",
-            "ack/README.md",
-            "loose.yaml",
-        ] {
-            let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, "").unwrap();
-        }
-        let found = files(folder.path()).unwrap();
-        let found: Vec<_> = found
-            .iter()
-            .map(|path| path.strip_prefix(folder.path()).unwrap())
-            .collect();
-        assert_eq!(
-            found,
-            ["ack/1.yaml", "vault/1.yaml", "vault/2.yaml"].map(std::path::Path::new)
-        );
-    }
-
-    #[test]
-    fn our_groups_are_those_of_our_crds() {
-        let crd = "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec: {group: a.io}\n";
-        assert_eq!(
-            groups(crd).unwrap().into_iter().collect::<Vec<_>>(),
-            ["a.io"]
-        );
-        assert!(groups("").unwrap().is_empty());
+    #[tokio::test]
+    async fn an_object_that_is_applied_later_is_not_ready() {
+        let yaml = "apiVersion: a.io/v1\nkind: A\nmetadata: {name: b, namespace: c}\n";
+        let examples = later(yaml).unwrap();
+        let row = examples[0].row().await.unwrap();
+        assert_eq!((row.label().as_str(), row.is_fine()), ("A c/b", false));
     }
 }

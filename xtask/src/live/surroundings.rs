@@ -1,4 +1,4 @@
-//! A whole world: a cluster, Vault, the AWS emulator, and Pontoon.
+//! A whole world: a cluster or two, Vault, the AWS emulator, and Pontoon.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -9,10 +9,11 @@ use testkit::child::{Child, Spec};
 use testkit::port::Port;
 use testkit::scratch::Scratch;
 use testkit::tools::Tool;
-use testkit::{Aws, ControlPlane, Options, Vault, VaultOptions, manifests};
+use testkit::{Aws, Vault, VaultOptions, manifests};
 use tokio::time::{sleep, timeout};
 
 use super::cloud;
+use super::simulated_cluster::SimulatedCluster;
 use crate::operator::Operator;
 use crate::progress::Progress;
 use crate::tools;
@@ -20,6 +21,8 @@ use crate::verdict::{Error, While};
 
 const NAMESPACE: &str = "pontoon-system";
 const ACCOUNT: &str = "pontoon";
+/// With these roles the clusters call EC2: the one of Pontoon, and the one from which a StatefulSet moves.
+const CLUSTER_ROLES: [&str; 2] = ["new-cluster", "old-cluster"];
 /// The contract says a second on an empty cluster; more is for a busy machine.
 const READY: Duration = Duration::from_mins(1);
 
@@ -30,6 +33,17 @@ pub(crate) struct Wanted {
     pub(crate) kubeconfig: Option<PathBuf>,
     /// The only feature to run; all without it.
     pub(crate) feature: Option<String>,
+}
+
+impl Wanted {
+    /// The roles of the clusters to start. Only with every example a StatefulSet moves from one to the other.
+    fn cluster_roles(&self) -> &'static [&'static str] {
+        match (&self.kubeconfig, &self.feature) {
+            (Some(_), _) => &[],
+            (None, Some(_)) => &CLUSTER_ROLES[..1],
+            (None, None) => &CLUSTER_ROLES,
+        }
+    }
 }
 
 /// The running world. Dropping it stops everything, Pontoon first.
@@ -43,7 +57,11 @@ pub(crate) struct Surroundings {
     pub(crate) aws: Aws,
     pub(crate) probes: Port,
     pub(crate) metrics: Port,
-    _control_plane: Option<ControlPlane>,
+    /// The cluster from which a StatefulSet moves.
+    pub(crate) old: Option<SimulatedCluster>,
+    _own: Option<SimulatedCluster>,
+    /// Kubeconfigs for migrations, by what stands for them in the examples.
+    logins: Vec<(&'static str, String)>,
     _logs: Scratch,
 }
 
@@ -58,7 +76,6 @@ fn needed_tools(wanted: &Wanted) -> Vec<Tool> {
         Tool::KubeApiserver,
         Tool::KubeControllerManager,
         Tool::KubeScheduler,
-        Tool::Kwok,
     ];
     let own_cluster = wanted.kubeconfig.is_none();
     let control_plane = control_plane.into_iter().filter(|_| own_cluster);
@@ -74,28 +91,40 @@ impl Surroundings {
     ) -> Result<Self, Error> {
         testkit::install_crypto();
         let logs = Scratch::new("world").map_err(deep)?;
-        let (client, kubeconfig, control_plane) = cluster(wanted, progress).await?;
-        progress.step("starting Vault");
-        let vault = Vault::start(VaultOptions::dev()).await.map_err(deep)?;
         progress.step("starting the AWS emulator");
         let aws = Aws::start().await.map_err(deep)?;
         cloud::furnish(&aws)?;
+        progress.step("starting the clusters and Vault");
+        let vault = async { Vault::start(VaultOptions::dev()).await.map_err(deep) };
+        let clusters = SimulatedCluster::start_all(wanted.cluster_roles(), &aws);
+        let (clusters, vault) = tokio::try_join!(clusters, vault)?;
+        let mut clusters = clusters.into_iter();
+        let (own, old) = (clusters.next(), clusters.next());
+        let kubeconfig = own.as_ref().map(|own| own.plane.kubeconfig());
+        let kubeconfig = kubeconfig.or_else(|| wanted.kubeconfig.clone());
+        let kubeconfig = kubeconfig.expect("without a kubeconfig a cluster was started");
+        let client = connect(&kubeconfig).await?;
         progress.step("applying CRDs and RBAC");
         install(wanted, operator, &client).await?;
-        let identity = match &control_plane {
-            Some(plane) => plane
-                .as_service_account(NAMESPACE, ACCOUNT)
-                .await
-                .map_err(deep)?,
-            None => kubeconfig.clone(),
+        let identity = match &own {
+            Some(own) => own.plane.as_service_account(NAMESPACE, ACCOUNT).await,
+            None => Ok(kubeconfig.clone()),
+        };
+        let identity = identity.map_err(deep)?;
+        let logins = match (&own, &old) {
+            (Some(own), Some(old)) => vec![
+                ("NEW_LOGIN", own.login(operator)?),
+                ("OLD_LOGIN", old.login(operator)?),
+            ],
+            _ => Vec::new(),
         };
         let (probes, metrics) = (Port::free().map_err(deep)?, Port::free().map_err(deep)?);
         let outside = [
             ("KUBECONFIG", identity.display().to_string()),
             ("VAULT_ADDR", vault.address()),
         ];
-        let own = operator.env().map(|(name, value)| (name, value.to_owned()));
-        let outside = outside.into_iter().chain(aws.env()).chain(own);
+        let of_build = operator.env().map(|(name, value)| (name, value.to_owned()));
+        let outside = outside.into_iter().chain(aws.env()).chain(of_build);
         let pontoon = Child::start(&Spec {
             name: "pontoon".to_owned(),
             program: operator.path().to_owned(),
@@ -121,7 +150,9 @@ impl Surroundings {
             aws,
             probes,
             metrics,
-            _control_plane: control_plane,
+            old,
+            _own: own,
+            logins,
             _logs: logs,
         })
     }
@@ -135,7 +166,14 @@ impl Surroundings {
             ("VAULT_TOKEN", self.vault.root_token().to_string()),
         ];
         settings.extend(self.aws.env());
+        let old = self.old.as_ref().map(|old| old.plane.kubeconfig());
+        settings.extend(old.map(|path| ("OLD_KUBECONFIG", path.display().to_string())));
         settings
+    }
+
+    /// What replaces `${NAME}` in the examples: the settings, and the logins for migrations.
+    pub(crate) fn placeholders(&self) -> Vec<(&'static str, String)> {
+        [self.settings(), self.logins.clone()].concat()
     }
 
     /// The error if Pontoon has ended.
@@ -155,6 +193,10 @@ fn arguments(wanted: &Wanted, probes: &Port, metrics: &Port) -> Vec<String> {
         "--metrics-secure=false".to_owned(), // on loopback, for curl
         "--log-format=json".to_owned(),
     ];
+    if wanted.kubeconfig.is_none() {
+        // No earlier controller is installed here.
+        args.push("--migrate-legacy-lease=none".to_owned());
+    }
     args.extend(
         wanted
             .feature
@@ -162,25 +204,6 @@ fn arguments(wanted: &Wanted, probes: &Port, metrics: &Port) -> Vec<String> {
             .map(|feature| format!("--features={feature}")),
     );
     args
-}
-
-async fn cluster(
-    wanted: &Wanted,
-    progress: &Progress,
-) -> Result<(Client, PathBuf, Option<ControlPlane>), Error> {
-    if let Some(path) = &wanted.kubeconfig {
-        progress.step("connecting to the cluster");
-        return Ok((connect(path).await?, path.clone(), None));
-    }
-    progress.step("starting the control plane");
-    let options = Options {
-        controller_manager: true,
-        scheduler: true,
-        kwok_nodes: 1,
-        ..Options::default()
-    };
-    let plane = ControlPlane::start(options).await.map_err(deep)?;
-    Ok((plane.admin(), plane.kubeconfig(), Some(plane)))
 }
 
 async fn config(path: &Path) -> Result<kube::Config, Error> {
@@ -278,7 +301,7 @@ mod tests {
     #[test]
     fn a_world_builds_no_tool_that_only_tests_use() {
         let tools = needed_tools(&Wanted::default());
-        for only_tests in [Tool::Helm, Tool::Kubeconform, Tool::Kubectl] {
+        for only_tests in [Tool::Helm, Tool::Kubeconform, Tool::Kubectl, Tool::Kwok] {
             assert!(!tools.contains(&only_tests), "{tools:?}");
         }
         let elsewhere = Wanted {

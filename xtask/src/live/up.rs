@@ -7,11 +7,10 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep};
 
-use super::app::App;
-use super::examples::{self, Example, ExampleState};
+use super::board::Board;
+use super::examples;
 use super::screen::{self, Size};
 use super::surroundings::{Surroundings, Wanted, ensure_tools};
-use super::website;
 use crate::cargo::{self, OperatorBuild};
 use crate::interrupt::Interrupt;
 use crate::operator::Operator;
@@ -46,15 +45,16 @@ pub(crate) async fn up(how: Up) -> Result<Verdict, Error> {
     let mut interrupt = Interrupt::listen()?;
     let run = async {
         let world = Surroundings::start(&wanted, &operator, &progress).await?;
-        let examples = apply_all(&world, &operator, &progress).await?;
+        let mut board = Board::read(&world, &operator, &progress)?;
+        board.refresh(|step| progress.step(step)).await?;
         for (name, value) in world.settings() {
             progress.note(&format!("{name}={value}"));
         }
         if how.once {
-            once(&world, &examples, progress).await
+            once(&world, board, progress).await
         } else {
             drop(progress);
-            watch(&world, &examples).await
+            watch(&world, board).await
         }
     };
     tokio::select! {
@@ -82,42 +82,9 @@ fn absolute(path: &PathBuf) -> Result<PathBuf, Error> {
     ))
 }
 
-async fn apply_all(
-    world: &Surroundings,
-    operator: &Operator,
-    progress: &Progress,
-) -> Result<Vec<Example>, Error> {
-    let ours = examples::groups(&operator.print(&["crds"])?)?;
-    let settings = world.settings();
-    let mut applied = Vec::new();
-    for file in examples::files(&cargo::root().join("examples"))? {
-        progress.step(&format!(
-            "applying {}",
-            file.strip_prefix(cargo::root()).unwrap_or(&file).display()
-        ));
-        applied.extend(examples::apply(&world.client, &file, &settings, &ours).await?);
-    }
-    let app = App::new(world.client.clone(), world.vault.address())?;
-    applied.push(Example::app(app));
-    applied.extend(
-        website::all(&world.aws.url())?
-            .into_iter()
-            .map(Example::website),
-    );
-    Ok(applied)
-}
-
-async fn states_of(examples: &[Example]) -> Result<Vec<ExampleState>, Error> {
-    let mut states = Vec::new();
-    for example in examples {
-        states.push(example.state().await?);
-    }
-    Ok(states)
-}
-
 async fn once(
     world: &Surroundings,
-    examples: &[Example],
+    mut board: Board<'_>,
     progress: Progress,
 ) -> Result<Verdict, Error> {
     let start = Instant::now();
@@ -126,23 +93,15 @@ async fn once(
         if let Some(broken) = world.broken() {
             return Err(broken);
         }
-        let states = states_of(examples).await?;
-        let ready = states.iter().filter(|one| one.is_fine()).count();
-        progress.tick(&format!("{ready} of {} examples are Ready", examples.len()));
-        let fine = ready == examples.len();
+        let rows = board.refresh(|step| progress.step(step)).await?;
+        let ready = rows.iter().filter(|row| row.is_fine()).count();
+        progress.tick(&format!("{ready} of {} examples are Ready", rows.len()));
+        let fine = ready == rows.len();
         if fine || start.elapsed() > ONCE {
             drop(progress);
-            println!("{}", examples::listing(examples, &states));
-            for (example, _) in examples
-                .iter()
-                .zip(&states)
-                .filter(|(_, state)| !state.is_fine())
-            {
-                eprintln!(
-                    "{} is not Ready after {} s",
-                    example.label(),
-                    ONCE.as_secs()
-                );
+            println!("{}", examples::listing(&rows));
+            for row in rows.iter().filter(|row| !row.is_fine()) {
+                eprintln!("{} is not Ready after {} s", row.label(), ONCE.as_secs());
             }
             return Ok(Verdict::of(fine));
         }
@@ -151,16 +110,16 @@ async fn once(
 }
 
 /// Shows the table again whenever it changes.
-async fn watch(world: &Surroundings, examples: &[Example]) -> Result<Verdict, Error> {
+async fn watch(world: &Surroundings, mut board: Board<'_>) -> Result<Verdict, Error> {
     eprintln!("Ctrl-C stops everything.");
     let mut shown = Vec::new();
     loop {
         if let Some(broken) = world.broken() {
             return Err(broken);
         }
-        let table = examples::listing(examples, &states_of(examples).await?);
+        let rows = board.refresh(|_| {}).await?;
         let size = Size::of_stdout();
-        let next = screen::frame(&table, size);
+        let next = screen::frame(&examples::listing(&rows), size);
         let output = screen::redraw(&shown, &next, size);
         let written = stdout().write_all(output.as_bytes());
         written

@@ -100,6 +100,17 @@ fn up_once_ends_with_zero_when_every_example_is_ready() {
     assert_eq!(output.status.code(), Some(0), "{stderr}");
     let table = String::from_utf8_lossy(&output.stdout);
     assert!(table.contains("SecretRead"), "no app got in: {table}");
+    let rows = |kind: &str, reason: &str| {
+        let rows = table.lines().filter(|row| row.starts_with(kind));
+        rows.filter(|row| row.contains(reason)).count()
+    };
+    let returned = rows("StatefulSetMigration", "RolledBack");
+    assert_eq!(returned, 1, "the set moves there and back: {table}");
+    assert_eq!(
+        rows("(set)", "InOldCluster"),
+        1,
+        "its pods are Ready: {table}"
+    );
 }
 
 #[test]
