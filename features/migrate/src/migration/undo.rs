@@ -22,8 +22,8 @@ pub struct Undo<'a> {
     pub set: &'a str,
     /// The namespace in the destination.
     pub namespace: &'a str,
-    /// The claims of the run, dormant ones too.
-    pub claims: &'a [HandoverClaim],
+    /// The claims of the run with their ordinals, dormant ones too.
+    pub claims: &'a [(i32, HandoverClaim)],
     /// Claims of the set in the destination that are not of the run and that nobody has accepted.
     pub extra_claims: &'a [String],
     /// The settings of the source that are not yet as captured.
@@ -148,7 +148,7 @@ fn clean(undo: &Undo<'_>) -> Decision {
 /// | of another volume        | any          | hold                |
 /// | of the run               | not retained | retain it first     |
 /// | of the run               | any other    | delete the claim    |
-fn clean_claim(undo: &Undo<'_>, claim: &HandoverClaim) -> Decision {
+fn clean_claim(undo: &Undo<'_>, (ordinal, claim): &(i32, HandoverClaim)) -> Decision {
     let at = StepName::RClean;
     let live = undo.cluster().claims.get(&claim.name);
     let Some(live) = live.filter(|live| live.ownership == Ownership::Ours) else {
@@ -167,19 +167,19 @@ fn clean_claim(undo: &Undo<'_>, claim: &HandoverClaim) -> Decision {
     }
     let volume = undo.cluster().volumes.get(&claim.destination_volume);
     if let Some(volume) = volume.filter(|volume| !volume.is_retained) {
-        return retain(undo, claim, &volume.version);
+        return retain(undo, *ordinal, claim, &volume.version);
     }
     let change = undo.delete(ObjectKind::Claim, &claim.name, &live.version);
-    Decision::act(at, None, change)
+    Decision::act(at, Some(*ordinal), change)
 }
 
-fn retain(undo: &Undo<'_>, claim: &HandoverClaim, version: &Version) -> Decision {
+fn retain(undo: &Undo<'_>, ordinal: i32, claim: &HandoverClaim, version: &Version) -> Decision {
     let change = Change::Patch {
         side: Side::Destination,
         target: undo.target(ObjectKind::Volume, &claim.destination_volume, version),
         patch: json!({"spec": {"persistentVolumeReclaimPolicy": "Retain"}}),
     };
-    Decision::act(StepName::RClean, None, change)
+    Decision::act(StepName::RClean, Some(ordinal), change)
 }
 
 /// | volume of the destination       | so                                       |
@@ -190,7 +190,7 @@ fn retain(undo: &Undo<'_>, claim: &HandoverClaim, version: &Version) -> Decision
 /// | not retained                    | retain it first                          |
 /// | still bound                     | wait                                     |
 /// | any other                       | delete it: the disk stays                |
-fn clean_volume(undo: &Undo<'_>, claim: &HandoverClaim) -> Decision {
+fn clean_volume(undo: &Undo<'_>, (ordinal, claim): &(i32, HandoverClaim)) -> Decision {
     let (at, name) = (StepName::RClean, &claim.destination_volume);
     let live = undo.cluster().volumes.get(name);
     let ours = live.filter(|volume| {
@@ -204,14 +204,14 @@ fn clean_volume(undo: &Undo<'_>, claim: &HandoverClaim) -> Decision {
         return Decision::wait(at, None, StallReason::DeletionPending, detail);
     }
     if !volume.is_retained {
-        return retain(undo, claim, &volume.version);
+        return retain(undo, *ordinal, claim, &volume.version);
     }
     if volume.phase == VolumePhase::Bound {
         let detail = format!("volume {name} in the destination is not released yet");
         return Decision::wait(at, None, StallReason::DeletionPending, detail);
     }
     let change = undo.delete(ObjectKind::Volume, name, &volume.version);
-    Decision::act(at, None, change)
+    Decision::act(at, Some(*ordinal), change)
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ mod conclude;
 mod decide;
 mod decided;
 mod errors;
+mod kill_points;
 mod needed_reads;
 mod next;
 #[cfg(test)]
@@ -25,7 +26,7 @@ use api::migrate::names::FINALIZER;
 use api::migrate::{
     ClusterAccess, StatefulSetMigrationSpec, StatefulSetMigrationStatus, StepName, StoredMigration,
 };
-use engine::{Call, Effect, Ended, KindCore, Learned, Next, Report, Stop};
+use engine::{Call, Ended, KillPoint, KindCore, Learned, Next, Object, Report, Stop};
 use kernel::{CallError, ClusterId};
 use serde_json::Value;
 
@@ -308,6 +309,14 @@ impl KindCore for MigrationCore {
     fn hold_off(&self, _: &CallError, _: u32) -> Option<Duration> {
         None
     }
+
+    fn points_at_begin(&self, object: &Object<Self>) -> Vec<KillPoint> {
+        kill_points::at_begin(&object.status)
+    }
+
+    fn points_reached(&self, world: &World) -> Vec<KillPoint> {
+        kill_points::reached(&world.object.status, &decide(self, world))
+    }
 }
 
 impl Observed {
@@ -381,47 +390,3 @@ impl fmt::Display for Write {
 impl Call for Read {}
 
 impl Call for Write {}
-
-impl Effect for Write {
-    const NAMES: &'static [&'static str] = &[
-        "mirror",
-        "capture",
-        "lock",
-        "protect",
-        "hydrate",
-        "prepare",
-        "orphan",
-        "release",
-        "narrow",
-        "gone",
-        "fence",
-        "snapshot",
-        "retag",
-        "grow",
-        "clean-pv",
-        "clean-sts",
-        "clean-fence",
-        "mark-moved",
-        "restore",
-        "unlock",
-        "r-recreate",
-        "r-release",
-        "r-gone",
-        "r-fence",
-        "r-retag",
-        "r-unfence",
-        "r-grow",
-        "r-drain",
-        "r-clean",
-        "r-restore",
-        "r-unlock",
-        "leave",
-    ];
-
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Change(step) => step.name.as_str(),
-            Self::Mirror(_) => "mirror",
-        }
-    }
-}

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use api::migrate::StepName;
+use engine::Effect;
 
 use super::*;
 

@@ -148,7 +148,12 @@ impl Pass<'_> {
     }
 
     pub(super) fn undo(self, input: &Captured) -> Plan {
-        let claims: Vec<_> = input.rendered.claims.values().flatten().cloned().collect();
+        let of_ordinals = input.rendered.claims.iter();
+        let claims = of_ordinals.flat_map(|(ordinal, claims)| {
+            let claims = claims.iter().cloned();
+            claims.map(|claim| (*ordinal, claim))
+        });
+        let claims: Vec<_> = claims.collect();
         let unlock = self.unlock(LockGoal::Remove);
         let settings = self.closing().source_settings();
         let decision = undo::next(&Undo {

@@ -30,7 +30,7 @@ fn decide_with(
     settings: &[Setting],
     unlock: &[Change],
 ) -> String {
-    let claims = [claim()];
+    let claims = [(1, claim())];
     let undo = Undo {
         set: "web",
         namespace: "shop-new",
