@@ -3,7 +3,7 @@
 //! Each rewrite is one write a lock, so two for an ordinal's step. A move has three such steps and a
 //! way back has four: at most eight writes an ordinal in one direction.
 
-use api::migrate::{StatefulSetMigrationStatus, StepName};
+use api::migrate::{Intent, StatefulSetMigrationStatus, StepName};
 
 use super::journal::Journal;
 
@@ -65,6 +65,7 @@ pub fn needs_mirror(step: StepName) -> bool {
 /// | another phase               | any                 | yes                        |
 /// | before the clean-up began   | of the clean-up     | yes: there is no way back  |
 /// | the same phase              | step needs a mirror | yes, unless it is in there |
+/// | the same phase              | of a fence          | yes, unless another change of this fence is in there |
 /// | the same phase              | other step or none  | no                         |
 ///
 /// `status` is what the API server has. `mirrored` is the journal in the lock.
@@ -76,7 +77,20 @@ pub fn is_due(status: &StatefulSetMigrationStatus, mirrored: Option<&Journal>) -
     let is_needed = intent.is_some_and(|intent| needs_mirror(intent.step));
     status.phase != mirrored.phase
         || status.cleanup_started != mirrored.cleanup_started
-        || (is_needed && mirrored.intent.as_ref() != intent)
+        || (is_needed && !is_mirrored(intent, mirrored.intent.as_ref()))
+}
+
+/// A fence and its reverse make several changes for each claim of an ordinal, in an order that the evidence shows.
+fn is_mirrored(intent: Option<&Intent>, mirrored: Option<&Intent>) -> bool {
+    let (Some(intent), Some(mirrored)) = (intent, mirrored) else {
+        return intent == mirrored;
+    };
+    let has_many_changes = matches!(
+        intent.step,
+        StepName::Fence | StepName::RFence | StepName::RUnfence
+    );
+    let is_same_step = (intent.step, intent.ordinal) == (mirrored.step, mirrored.ordinal);
+    intent == mirrored || (has_many_changes && is_same_step)
 }
 
 #[cfg(test)]
@@ -136,6 +150,8 @@ mod tests {
     const RELEASE: Option<(StepName, &str)> = Some((StepName::Release, "1"));
     const LATER_RELEASE: Option<(StepName, &str)> = Some((StepName::Release, "2"));
     const GONE: Option<(StepName, &str)> = Some((StepName::Gone, "3"));
+    const DELETION: Option<(StepName, &str)> = Some((StepName::Fence, "4"));
+    const TOMBSTONE: Option<(StepName, &str)> = Some((StepName::Fence, "5"));
 
     #[rstest] //                                    phase in the mirror, intents   due
     #[case::another_phase(Phase::FreezingSource, None, None, true)]
@@ -143,6 +159,8 @@ mod tests {
     #[case::a_step_that_needs_it(Phase::MigratingPods, None, RELEASE, true)]
     #[case::the_intent_of_another_move(Phase::MigratingPods, RELEASE, LATER_RELEASE, true)]
     #[case::the_intent_is_in_there(Phase::MigratingPods, RELEASE, RELEASE, false)]
+    #[case::the_first_change_of_a_fence(Phase::MigratingPods, RELEASE, DELETION, true)]
+    #[case::a_further_change_of_a_fence(Phase::MigratingPods, DELETION, TOMBSTONE, false)]
     #[case::a_step_that_needs_none(Phase::MigratingPods, RELEASE, GONE, false)]
     #[case::no_intent(Phase::MigratingPods, RELEASE, None, false)]
     fn rule(
@@ -154,6 +172,16 @@ mod tests {
         let mirrored = Journal::of(&status(phase, mirrored));
         let status = status(Phase::MigratingPods, intent);
         assert_eq!(is_due(&status, Some(&mirrored)), expected);
+    }
+
+    #[test]
+    fn the_fence_of_another_ordinal_is_due() {
+        let mut next = status(Phase::MigratingPods, DELETION);
+        let mirrored = Journal::of(&next);
+        if let Some(intent) = &mut next.intent {
+            intent.ordinal = Some(1);
+        }
+        assert!(is_due(&next, Some(&mirrored)));
     }
 
     #[test]
