@@ -51,6 +51,7 @@ pub(super) async fn measure(
         .until("the stalled run waits", one, Duration::ZERO, is_stalled)
         .await?;
 
+    let left = resident(setup.operator()).await?;
     let logs = setup.logs(begin).await?;
     let mut spans = Vec::new();
     for set in &sets {
@@ -78,7 +79,9 @@ pub(super) async fn measure(
         memory: Bar::at_most("memory that twenty runs add", memory - idle, 40.0, " MiB"),
         notes: vec![
             format!("twenty runs: the nineteen end after {seconds:.1} s; {reads} DescribeVolumes"),
-            format!("  memory: {idle:.1} MiB with nothing to do, at most {memory:.1} MiB"),
+            format!(
+                "  memory: {idle:.1} MiB with nothing to do, at most {memory:.1} MiB, {left:.1} MiB after them"
+            ),
         ],
     })
 }
