@@ -42,6 +42,7 @@ use k8s_openapi::api::{
     storage::v1::VolumeAttachment,
 };
 use kube::{Api, Client, ResourceExt};
+use serde_json::Value;
 use tokio::{task::JoinSet, time::sleep};
 
 pub use nodes::NodePlan;
@@ -114,7 +115,6 @@ pub fn plane_options() -> Options {
 pub struct DiskSimulators {
     errors: Errors,
     ec2: Ec2,
-    zones: Vec<String>,
     _thread: SimulatorThread,
 }
 
@@ -131,9 +131,6 @@ impl DiskSimulators {
         // A separate name in the audit log.
         let config = plane.client_config("system:disk-simulators").await?;
         let errors = Errors::default();
-        let mut zones: Vec<_> = options.nodes.iter().map(|node| node.zone.clone()).collect();
-        zones.sort();
-        zones.dedup();
         let (url, role) = (aws_url.to_owned(), options.role.clone());
         let own = errors.clone();
         let thread = SimulatorThread::start(async move |ready| {
@@ -156,7 +153,6 @@ impl DiskSimulators {
         Ok(Self {
             errors,
             ec2: Ec2::new(aws_url, &role),
-            zones,
             _thread: thread.await?,
         })
     }
@@ -190,7 +186,21 @@ impl DiskSimulators {
     /// # Errors
     /// If the cluster or the emulator refuses an object.
     pub async fn seed_claims(&self, client: &Client, plan: &SetPlan) -> Result<()> {
-        seed::create_claims(client, &self.ec2, plan, &self.zones).await
+        seed::create_claims(client, &self.ec2, plan).await
+    }
+
+    /// The disk of one claim of a set, with its PersistentVolume and the claim. Merge patches change both.
+    ///
+    /// # Errors
+    /// If the cluster or the emulator refuses an object.
+    pub async fn seed_disk(
+        &self,
+        client: &Client,
+        plan: &SetPlan,
+        claim: (&str, u32),
+        patches: [&Value; 2],
+    ) -> Result<()> {
+        seed::create_disk(client, &self.ec2, plan, claim, patches).await
     }
 }
 
@@ -330,7 +340,7 @@ fn done_if_gone<T>(written: kube::Result<T>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

@@ -12,13 +12,13 @@ use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
 use super::{
-    DRIVER,
+    DRIVER, ZONES,
     ec2::Ec2,
     kubelet::SET_LABEL,
     nodes::hex17,
     provisioner::{PROVISIONED_BY, zone_affinity},
 };
-use crate::eventually::eventually;
+use crate::{eventually::eventually, stories::merge};
 
 /// A StatefulSet whose disks exist before it does.
 #[derive(Debug, Clone)]
@@ -39,6 +39,8 @@ pub struct SetPlan {
     pub reclaim_policy: String,
     /// `terminationGracePeriodSeconds` of the pods.
     pub grace_seconds: u32,
+    /// The zones of the disks: ordinals take turns.
+    pub zones: Vec<String>,
 }
 
 impl SetPlan {
@@ -53,7 +55,15 @@ impl SetPlan {
             class: "gp2".to_owned(),
             reclaim_policy: "Delete".to_owned(),
             grace_seconds: 30,
+            zones: ZONES.map(str::to_owned).to_vec(),
         }
+    }
+
+    /// The zone of the disks of an ordinal.
+    pub fn zone(&self, ordinal: u32) -> &str {
+        let mut turns = self.ordinals().zip(self.zones.iter().cycle());
+        let found = turns.find(|(own, _)| *own == ordinal);
+        found.map_or(ZONES[0], |(_, zone)| zone)
     }
 
     /// The ordinals of its pods.
@@ -115,7 +125,7 @@ impl SetPlan {
         })
     }
 
-    fn persistent_volume_object(&self, template: &str, ordinal: u32, zone: &str) -> Value {
+    fn persistent_volume_object(&self, template: &str, ordinal: u32) -> Value {
         json!({
             "metadata": {
                 "name": self.persistent_volume(template, ordinal),
@@ -133,7 +143,7 @@ impl SetPlan {
                     "driver": DRIVER, "volumeHandle": self.volume(template, ordinal),
                     "fsType": "ext4",
                 },
-                "nodeAffinity": zone_affinity(zone),
+                "nodeAffinity": zone_affinity(self.zone(ordinal)),
             },
         })
     }
@@ -154,28 +164,45 @@ impl SetPlan {
     }
 }
 
-/// Creates the class, the disks, their PersistentVolumes and the claims. Disks alternate between zones.
-pub(super) async fn create_claims(
-    client: &Client,
-    ec2: &Ec2,
-    plan: &SetPlan,
-    zones: &[String],
-) -> Result<()> {
+/// Creates the class, the disks, their PersistentVolumes and the claims.
+pub(super) async fn create_claims(client: &Client, ec2: &Ec2, plan: &SetPlan) -> Result<()> {
     create_class(client, &plan.class).await?;
-    for (ordinal, zone) in plan.ordinals().zip(zones.iter().cycle()) {
+    let usual = json!({});
+    for ordinal in plan.ordinals() {
         for template in &plan.templates {
-            let path = format!("ec2/volumes/{}", plan.volume(template, ordinal));
-            let tags = json!({ "ebs.csi.aws.com/cluster": "true" });
-            let disk = json!({ "az": zone, "size": 10, "type": plan.class, "tags": tags });
-            ec2.control(Method::PUT, &path, disk).await?;
-            let object = plan.persistent_volume_object(template, ordinal, zone);
-            let object: PersistentVolume = serde_json::from_value(object)?;
-            create(&Api::all(client.clone()), &object).await?;
-            let object = plan.claim_object(template, ordinal);
-            create_in::<PersistentVolumeClaim>(client, &plan.namespace, object).await?;
+            create_disk(
+                client,
+                ec2,
+                plan,
+                (template.as_str(), ordinal),
+                [&usual, &usual],
+            )
+            .await?;
         }
     }
     Ok(())
+}
+
+/// Creates one disk, its PersistentVolume and its claim, both changed by merge patches.
+pub(super) async fn create_disk(
+    client: &Client,
+    ec2: &Ec2,
+    plan: &SetPlan,
+    (template, ordinal): (&str, u32),
+    [of_volume, of_claim]: [&Value; 2],
+) -> Result<()> {
+    let path = format!("ec2/volumes/{}", plan.volume(template, ordinal));
+    let tags = json!({ "ebs.csi.aws.com/cluster": "true" });
+    let zone = plan.zone(ordinal);
+    let disk = json!({ "az": zone, "size": 10, "type": plan.class, "tags": tags });
+    ec2.control(Method::PUT, &path, disk).await?;
+    let mut object = plan.persistent_volume_object(template, ordinal);
+    merge(&mut object, of_volume);
+    let object: PersistentVolume = serde_json::from_value(object)?;
+    create(&Api::all(client.clone()), &object).await?;
+    let mut object = plan.claim_object(template, ordinal);
+    merge(&mut object, of_claim);
+    create_in::<PersistentVolumeClaim>(client, &plan.namespace, object).await
 }
 
 /// Creates a StorageClass that binds at once.
