@@ -32,7 +32,8 @@ fn attach(handover: &Handover<'_>) -> Decision {
         return Decision::Done;
     };
     let read = handover.observation.disks.get(&claim.disk);
-    let Some(read) = read else {
+    // An old read would turn an outage of EC2 into a disk that does not attach, and that fails the run.
+    let Some(read) = read.filter(|read| handover.is_young(read)) else {
         return Decision::ReadDisks {
             step,
             ids: handover

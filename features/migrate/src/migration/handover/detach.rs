@@ -30,11 +30,11 @@ pub(super) fn has_arrived(handover: &Handover<'_>, claim: &HandoverClaim) -> boo
 /// | EC2                          | old cluster | so                                     |
 /// |------------------------------|-------------|----------------------------------------|
 /// | at an instance of the new    | any         | done for this disk, if the read is young; else read |
-/// | any                          | uses it     | wait                                   |
+/// | any                          | uses it     | wait; DetachBusy if only EC2 keeps it  |
 /// | not read since it let go     | unused      | read                                   |
 /// | absent                       | unused      | hold: absence never counts as free     |
 /// | error, deleting, deleted     | unused      | fail                                   |
-/// | attached, detaching, busy    | unused      | wait                                   |
+/// | attached, detaching, busy    | unused      | wait, if the read is young; else read  |
 /// | available, nothing attached  | unused      | done for this disk                     |
 pub(super) fn next(handover: &Handover<'_>) -> Decision {
     let step = match handover.direction {
@@ -62,7 +62,14 @@ pub(super) fn next(handover: &Handover<'_>) -> Decision {
             continue;
         };
         if let Some(decision) = obstacle(handover, step, claim, read) {
-            return decision;
+            if handover.is_young(read) {
+                return decision;
+            }
+            return Decision::ReadDisks {
+                step,
+                ids: vec![claim.disk.clone()],
+                not_before: handover.elapsed,
+            };
         }
     }
     if unread.is_empty() {
@@ -125,6 +132,13 @@ fn still_used(
         Use::Node(_) => StallReason::Unmounting,
         Use::Attachment { .. } => StallReason::Detaching,
     };
+    // The driver keeps the VolumeAttachment until EC2 has detached the disk.
+    let read = handover.observation.disks.get(&claim.disk);
+    let read = read.filter(|read| handover.is_young(read) && reason == StallReason::Detaching);
+    let disk = read.and_then(|read| read.disk.as_ref());
+    if let Some((StallReason::DetachBusy, detail)) = disk.map(|disk| attachment_of(claim, disk)) {
+        return handover.wait(step, StallReason::DetachBusy, detail);
+    }
     let detail = format!("{} ({}) in the {side}: {used}", claim.name, claim.disk);
     handover.wait(step, reason, detail)
 }

@@ -211,6 +211,15 @@ fn a_disk_leaves_by_the_word_of_ec2(#[case] read: DiskRead, #[case] expected: &s
     assert_eq!(summary(&decide(&observation, &FORWARD)), expected);
 }
 
+#[test]
+fn a_busy_disk_is_read_again_before_it_is_reported() {
+    let busy = with_read(let_go(), read(20, &[("i-source", "busy")]));
+    let passes = [20, 24, 25].map(|elapsed| (elapsed, busy.clone()));
+    let decided = |passes| summary(&decide_after(passes, &FORWARD));
+    assert_eq!(decided(&passes[..2]), "wait detach DetachBusy");
+    assert_eq!(decided(&passes), "read vol-1");
+}
+
 #[rstest]
 #[case::error("error")]
 #[case::deleting("deleting")]
@@ -243,6 +252,10 @@ fn a_lost_disk_fails_the_run(#[case] state: &str) {
 })]
 #[case::an_attachment_of_the_volume("wait detach Detaching", |all: &mut Observation| {
     all.source.attachments.push(AttachmentState { volume: "pv-source".into(), node: "node-b".into() });
+})]
+#[case::an_attachment_that_ec2_does_not_end("wait detach DetachBusy", |all: &mut Observation| {
+    all.source.attachments.push(AttachmentState { volume: "pv-source".into(), node: "node-a".into() });
+    all.disks.insert(DISK.into(), read(20, &[("i-source", "busy")]));
 })]
 #[case::an_attachment_of_another_volume_of_the_disk(
     "wait detach Detaching", |all: &mut Observation| {
@@ -389,6 +402,9 @@ fn the_destination_grows_on_a_young_free_read(
     all.disks.insert(DISK.into(), read(30, &[("i-other", "attached")]));
 })]
 #[case::never_read("read vol-1", |all: &mut Observation| { all.disks.clear(); })]
+#[case::not_attached_by_an_old_read("read vol-1", |all: &mut Observation| {
+    all.disks.insert(DISK.into(), read(15, &[]));
+})]
 #[case::no_pod("wait ready DestUnready", |all: &mut Observation| { all.destination.pods.clear(); })]
 #[case::not_ready("wait ready DestUnready", |all: &mut Observation| {
     all.destination.pods.get_mut("web-1").expect("it exists").ready_since = None;
