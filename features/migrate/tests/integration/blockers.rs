@@ -2,27 +2,14 @@
 
 use api::migrate::{CheckId, Phase};
 use k8s_openapi::api::core::v1::{Node, Pod, Service};
-use serde_json::{Value, json};
+use serde_json::json;
 use testkit::Result;
-use testkit::disks::{DRIVER, SetPlan};
+use testkit::disks::SetPlan;
 use testkit::stories::annotate;
 
 use crate::stories::{
-    DESTINATION, NAME, SOURCE, Shop, has_condition, ids, message, replicas, run_story_of,
+    DESTINATION, NAME, SOURCE, foreign_volume, has_condition, ids, message, replicas, run_story_of,
 };
-
-/// A PersistentVolume of the destination that nobody has announced, with a disk of the set.
-fn foreign_volume(shop: &Shop) -> Value {
-    json!({
-        "apiVersion": "v1", "kind": "PersistentVolume",
-        "metadata": {"name": format!("{}-foreign", shop.destination.name())},
-        "spec": {
-            "capacity": {"storage": "10Gi"}, "accessModes": ["ReadWriteOnce"],
-            "persistentVolumeReclaimPolicy": "Retain", "storageClassName": "foreign",
-            "csi": {"driver": DRIVER, "volumeHandle": shop.set.volume("data", 1)},
-        },
-    })
-}
 
 #[test]
 fn foreign_destination_objects_block_before_any_write() -> Result<()> {
@@ -39,7 +26,8 @@ fn foreign_destination_objects_block_before_any_write() -> Result<()> {
                 "resources": {"requests": {"storage": "10Gi"}},
             },
         });
-        let volume = foreign_volume(shop);
+        let name = format!("{}-foreign", shop.destination.name());
+        let volume = foreign_volume(&name, &shop.set.volume("data", 1));
         for object in [&set, &claim, &volume] {
             shop.destination.apply(&object.to_string()).await?;
         }

@@ -7,31 +7,42 @@
 //! ```
 #![allow(dead_code)] // each file uses its part
 
-use std::time::Duration;
+mod faults;
+mod observed;
+mod shop;
+mod state;
+mod verbs;
+mod views;
 
-use api::migrate::{
-    CheckId, FailReason, Phase, Severity, StatefulSetMigration, StatefulSetMigrationStatus,
-    conditions,
-};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use http::Method;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim, Pod, Service};
-use kube::api::{Api, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
-use testkit::disks::{DRIVER, DiskSimulators, SetPlan, SimulatorOptions, plane_options};
+use testkit::disks::{DiskSimulators, NodePlan, SetPlan, SimulatorOptions, plane_options};
 use testkit::stories::WorldPool;
-use testkit::{Cluster, ClusterPlan, Entry, Mark, Result, Story, Team, World, is};
+use testkit::{ClusterPlan, Result, World};
+
+pub(crate) use faults::{ATTACH, READ};
+pub(crate) use observed::{first_ordinal, has_condition, ids, is_ready, message, replicas_of};
+pub(crate) use shop::{Shop, foreign_volume};
+pub(crate) use verbs::VerbOutput;
 
 /// Time runs so many times as fast in the operator and in the simulators.
-const PACE: u32 = 5;
-/// How long a whole run may take, in real time.
-const PATIENCE: Duration = Duration::from_secs(120);
+pub(crate) const PACE: u32 = 10;
 /// How many stories share the two clusters at once.
-const STORIES: usize = 4;
+const STORIES: usize = 8;
+/// How many disks a node takes. Stories leave theirs attached.
+const DISKS_PER_NODE: u32 = 100;
+/// Zones with one node in each cluster, for stories that change their nodes: see [`in_zone`].
+/// Each is named by one story alone.
+const OWN_ZONES: [&str; 6] = [
+    "us-east-1c",
+    "us-east-1d",
+    "us-east-1e",
+    "us-east-1f",
+    "us-east-1g",
+    "us-east-1h",
+];
 /// The namespace of the accounts that the operator uses.
-const ACCOUNTS: &str = "pontoon-migrate";
+pub(crate) const ACCOUNTS: &str = "pontoon-migrate";
 /// The name of the migration in each story.
 pub(crate) const NAME: &str = "move";
 
@@ -63,6 +74,19 @@ pub(crate) fn replicas(count: u32) -> SetPlan {
         replicas: count,
         ..SetPlan::new("")
     }
+}
+
+/// The same, with all disks in one zone.
+pub(crate) fn in_zone(zone: &str, count: u32) -> SetPlan {
+    SetPlan {
+        zones: vec![zone.to_owned()],
+        ..replicas(count)
+    }
+}
+
+/// The only node of a zone that belongs to one story.
+pub(crate) fn node_in(zone: &str) -> String {
+    format!("node-{zone}")
 }
 
 /// Tells a story in the two clusters that all stories share. The namespace of the set is the story's.
@@ -104,7 +128,7 @@ impl TwoClusters {
             .operator_in(DESTINATION)
             .start()
             .await?;
-        let timing = json!({"attachMs": 200, "detachMs": 200, "createMs": 50, "deleteMs": 50});
+        let timing = json!({"attachMs": 100, "detachMs": 100, "createMs": 50, "deleteMs": 50});
         world.aws().control(Method::PUT, "ec2/timing", timing)?;
         // The operator calls with the emulator's usual key, the attachers with their own.
         world
@@ -112,10 +136,15 @@ impl TwoClusters {
             .control(Method::PUT, "oracle", json!({"operators": ["test"]}))?;
         let url = world.aws().url();
         let simulate = async |cluster: &str, role: &str| {
-            let options = SimulatorOptions {
+            let mut options = SimulatorOptions {
                 factor: f64::from(PACE),
+                disks_per_node: DISKS_PER_NODE,
                 ..SimulatorOptions::new(role)
             };
+            let own = OWN_ZONES
+                .iter()
+                .map(|zone| NodePlan::new(&node_in(zone), zone));
+            options.nodes.extend(own);
             let plane = world.named_cluster(cluster).control_plane();
             DiskSimulators::start(plane, &url, options).await
         };
@@ -129,321 +158,8 @@ impl TwoClusters {
     }
 }
 
-/// The namespaces of one story.
-pub(crate) struct Shop {
-    pub(crate) site: &'static TwoClusters,
-    /// The namespace of the migration, in the destination.
-    pub(crate) ops: Team,
-    /// The namespace in the source.
-    pub(crate) source: Team,
-    /// The namespace in the destination.
-    pub(crate) destination: Team,
-    /// The StatefulSet in the source.
-    pub(crate) set: SetPlan,
-}
-
-impl Shop {
-    async fn open(site: &'static TwoClusters, set: SetPlan) -> Result<Self> {
-        let (source, destination) = (
-            site.world.named_cluster(SOURCE),
-            site.world.named_cluster(DESTINATION),
-        );
-        let namespace = source.namespace("shop").await?.within(PATIENCE);
-        let shop = Self {
-            site,
-            ops: destination.namespace("ops").await?.within(PATIENCE),
-            destination: destination.namespace("shop-new").await?.within(PATIENCE),
-            set: SetPlan {
-                namespace: namespace.name().to_owned(),
-                ..set
-            },
-            source: namespace,
-        };
-        for (name, _, roles) in ROLES {
-            shop.grant(name, roles).await?;
-            shop.store(name, &shop.kubeconfig(name).await?).await?;
-        }
-        let service = json!({
-            "apiVersion": "v1", "kind": "Service", "metadata": {"name": shop.set.name},
-            "spec": {
-                "clusterIP": "None", "selector": {"app": shop.set.name}, "ports": [{"port": 80}],
-            },
-        });
-        shop.destination.apply(&service.to_string()).await?;
-        shop.add_class("gp2").await?;
-        Ok(shop)
-    }
-
-    /// Makes a StorageClass of a type of disks in the destination.
-    pub(crate) async fn add_class(&self, name: &str) -> Result<()> {
-        let class = json!({
-            "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": name},
-            "provisioner": DRIVER, "parameters": {"type": name},
-        });
-        let cluster = self.cluster(DESTINATION).cluster();
-        cluster.apply(&class.to_string()).await.map(drop)
-    }
-
-    /// Lets the operator's account work in the story's namespace of a cluster.
-    async fn grant(&self, name: &str, roles: &str) -> Result<()> {
-        let own = format!("namespace: {}", self.namespace(name).name());
-        let roles = roles.replace("namespace: shop", &own);
-        self.cluster(name).cluster().apply(&roles).await.map(drop)
-    }
-
-    /// A kubeconfig of the operator's account in a cluster, with a new token.
-    pub(crate) async fn kubeconfig(&self, name: &str) -> Result<Value> {
-        let (cluster, account) = (self.cluster(name), account(name));
-        let plane = cluster.control_plane();
-        let kubeconfig = plane
-            .kubeconfig_for(ACCOUNTS, account, Some(cluster.proxy()))
-            .await?;
-        Ok(serde_json::from_str(&kubeconfig)?)
-    }
-
-    /// Stores a kubeconfig in a Secret beside the migration.
-    pub(crate) async fn store(&self, secret: &str, kubeconfig: &Value) -> Result<()> {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": secret},
-            "data": {"kubeconfig": STANDARD.encode(kubeconfig.to_string())},
-        });
-        self.ops.apply(&secret.to_string()).await.map(drop)
-    }
-
-    /// What the operator has written to this story's objects in a cluster, dry runs left out.
-    pub(crate) async fn writes_since(&self, name: &str, mark: Mark) -> Result<Vec<Entry>> {
-        let own = self.namespace(name).name();
-        let user = format!("system:serviceaccount:{ACCOUNTS}:{}", account(name));
-        let is_of_story = |entry: &Entry| {
-            let is_own = entry.namespace == own || entry.name.starts_with(own);
-            is_own && entry.user == user && !entry.request_uri.contains("dryRun=All")
-        };
-        let plane = self.cluster(name).control_plane();
-        plane.writes_since(mark, is_of_story).await
-    }
-
-    fn namespace(&self, cluster: &str) -> &Team {
-        if cluster == SOURCE {
-            &self.source
-        } else {
-            &self.destination
-        }
-    }
-
-    /// One of the clusters.
-    pub(crate) fn cluster(&self, name: &str) -> &Cluster {
-        self.site.world.named_cluster(name)
-    }
-
-    /// Makes the StatefulSet with its disks in the source, and waits until its pods are Ready.
-    pub(crate) async fn open_shop(&self) -> Result<()> {
-        self.site
-            .source
-            .seed(&self.source.client(), &self.set)
-            .await
-    }
-
-    /// The same with fields of the StatefulSet beside the usual ones.
-    pub(crate) async fn open_shop_with(&self, fields: &Value) -> Result<()> {
-        let client = self.source.client();
-        self.site.source.seed_claims(&client, &self.set).await?;
-        self.declare_set(&self.set, fields).await
-    }
-
-    /// Makes a StatefulSet in the source, and waits until all of its pods are Ready. Its claims exist.
-    pub(crate) async fn declare_set(&self, set: &SetPlan, fields: &Value) -> Result<()> {
-        let mut object = set.stateful_set();
-        testkit::stories::merge(&mut object, fields);
-        self.source.apply(&object.to_string()).await?;
-        let replicas = i32::try_from(set.replicas)?;
-        let is_up = move |live: &StatefulSet| {
-            let status = live.status.as_ref();
-            status.is_some_and(|status| {
-                status.observed_generation == live.metadata.generation
-                    && status.ready_replicas.unwrap_or_default() == replicas
-            })
-        };
-        let live = self.source.until::<StatefulSet>(&set.name, is_up);
-        live.await.map(drop)
-    }
-
-    /// Creates the migration, with these fields beside the usual ones.
-    pub(crate) async fn migrate(&self, fields: &Value) -> Result<()> {
-        self.migrate_as(NAME, fields).await
-    }
-
-    /// The same under another name.
-    pub(crate) async fn migrate_as(&self, name: &str, fields: &Value) -> Result<()> {
-        let mut spec = json!({
-            "migrationId": "story",
-            "sourceCluster": {"kubeConfigSecret": SOURCE},
-            "destCluster": {"kubeConfigSecret": DESTINATION},
-            "sourceNamespace": self.source.name(),
-            "destNamespace": self.destination.name(),
-            "statefulSetName": self.set.name,
-            "sourceCleanup": {"soak": "0s"},
-        });
-        testkit::stories::merge(&mut spec, fields);
-        let migration = json!({
-            "apiVersion": "migration.aqua.io/v1alpha1", "kind": "StatefulSetMigration",
-            "metadata": {"name": name}, "spec": spec,
-        });
-        self.ops.apply(&migration.to_string()).await.map(drop)
-    }
-
-    /// Edits the spec of the migration.
-    pub(crate) async fn edit(&self, fields: &Value) -> Result<()> {
-        let migrations =
-            Api::<StatefulSetMigration>::namespaced(self.ops.client(), self.ops.name());
-        let patch = Patch::Merge(json!({"spec": fields}));
-        let parameters = PatchParams::default();
-        migrations.patch(NAME, &parameters, &patch).await?;
-        Ok(())
-    }
-
-    /// Edits the spec of the migration, and returns why the API server refuses it.
-    pub(crate) async fn refusal(&self, fields: &Value) -> String {
-        let edited = self.edit(fields).await;
-        let refused = edited.expect_err("the API server refuses this edit");
-        format!("{refused:#}")
-    }
-
-    /// Waits until the run is paused for a reason, and the last edit was seen.
-    pub(crate) async fn until_paused(&self, reason: &str) -> Result<StatefulSetMigrationStatus> {
-        let paused = is(conditions::PAUSED, reason);
-        self.ops
-            .until_status::<StatefulSetMigration>(NAME, paused)
-            .await
-    }
-
-    /// Waits until the checks stop a migration, and returns what they found, without mere information.
-    pub(crate) async fn until_blocked(&self, name: &str) -> Result<Vec<(CheckId, String)>> {
-        let blocked = is(conditions::READY, FailReason::PreflightBlocked.as_str());
-        let status = self
-            .ops
-            .until_status::<StatefulSetMigration>(name, blocked)
-            .await?;
-        let checks = status.preflight.map(|preflight| preflight.checks);
-        let findings = checks.unwrap_or_default().into_iter();
-        let stopping = findings.filter(|finding| finding.severity != Severity::Info);
-        Ok(stopping
-            .map(|finding| (finding.id, finding.message))
-            .collect())
-    }
-
-    /// Waits until the run is in a phase.
-    pub(crate) async fn until_phase(&self, phase: Phase) -> Result<StatefulSetMigrationStatus> {
-        let is_there = move |migration: &StatefulSetMigration| {
-            let status = migration.status.as_ref();
-            status.and_then(|status| status.phase) == Some(phase)
-        };
-        self.ops
-            .until_status::<StatefulSetMigration>(NAME, is_there)
-            .await
-    }
-
-    /// The disks of the set's claims in a namespace, by claim.
-    pub(crate) async fn disks(&self, team: &Story) -> Result<Vec<(String, String)>> {
-        let claims = Api::<PersistentVolumeClaim>::namespaced(team.client(), team.name());
-        let volumes = Api::<PersistentVolume>::all(team.client());
-        let mut disks = Vec::new();
-        for claim in claims.list(&ListParams::default()).await? {
-            let volume = claim.spec.and_then(|spec| spec.volume_name);
-            let volume = volumes.get(&volume.unwrap_or_default()).await?;
-            let csi = volume.spec.and_then(|spec| spec.csi);
-            let disk = csi.map(|csi| csi.volume_handle).unwrap_or_default();
-            disks.push((claim.metadata.name.unwrap_or_default(), disk));
-        }
-        disks.sort();
-        Ok(disks)
-    }
-
-    /// The disks of the set before the migration, by claim.
-    pub(crate) fn own_disks(&self) -> Vec<(String, String)> {
-        let ordinals = self.set.ordinals();
-        let disks = ordinals.flat_map(|ordinal| {
-            let templates = self.set.templates.iter();
-            templates.map(move |template| {
-                let claim = self.set.claim(template, ordinal);
-                (claim, self.set.volume(template, ordinal))
-            })
-        });
-        let mut disks: Vec<_> = disks.collect();
-        disks.sort();
-        disks
-    }
-
-    /// The pods of the set in a namespace that are Ready, by name.
-    pub(crate) async fn ready_pods(&self, team: &Story) -> Result<Vec<String>> {
-        let pods = Api::<Pod>::namespaced(team.client(), team.name());
-        let pods = pods.list(&ListParams::default()).await?;
-        let is_ready = |pod: &Pod| has_condition(pod, "Ready", "True");
-        let ready = pods.into_iter().filter(is_ready);
-        let mut names: Vec<_> = ready.filter_map(|pod| pod.metadata.name).collect();
-        names.sort();
-        Ok(names)
-    }
-
-    /// The StatefulSet in a namespace.
-    pub(crate) async fn stateful_set(&self, team: &Story) -> Result<Option<StatefulSet>> {
-        let sets = Api::<StatefulSet>::namespaced(team.client(), team.name());
-        Ok(sets.get_opt(&self.set.name).await?)
-    }
-
-    /// Whether the Service exists in a namespace.
-    pub(crate) async fn has_service(&self, team: &Story) -> Result<bool> {
-        let services = Api::<Service>::namespaced(team.client(), team.name());
-        Ok(services.get_opt(&self.set.name).await?.is_some())
-    }
-
-    /// What EC2's oracle has to say against this story's disks.
-    pub(crate) fn violations(&self) -> Result<Vec<Value>> {
-        let oracle = self
-            .site
-            .world
-            .aws()
-            .control(Method::GET, "oracle", Value::Null)?;
-        let violations = oracle["violations"].as_array().cloned().unwrap_or_default();
-        let own = self.own_disks();
-        let is_own = |violation: &Value| {
-            let text = violation.to_string();
-            own.iter().any(|(_, disk)| text.contains(disk.as_str()))
-        };
-        Ok(violations.into_iter().filter(is_own).collect())
-    }
-}
-
-/// The ids of findings.
-pub(crate) fn ids(findings: &[(CheckId, String)]) -> Vec<CheckId> {
-    findings.iter().map(|(id, _)| *id).collect()
-}
-
-/// The message of the finding of a check; empty if it has none.
-pub(crate) fn message(findings: &[(CheckId, String)], id: CheckId) -> &str {
-    let finding = findings.iter().find(|(of, _)| *of == id);
-    finding.map_or("", |(_, message)| message)
-}
-
-/// Whether a pod has a condition with this status.
-pub(crate) fn has_condition(pod: &Pod, kind: &str, status: &str) -> bool {
-    let conditions = pod
-        .status
-        .as_ref()
-        .and_then(|status| status.conditions.as_ref());
-    let mut conditions = conditions.into_iter().flatten();
-    conditions.any(|one| one.type_ == kind && one.status == status)
-}
-
-/// The first ordinal of a StatefulSet.
-pub(crate) fn first_ordinal(set: &StatefulSet) -> i32 {
-    let ordinals = set.spec.as_ref().and_then(|spec| spec.ordinals.as_ref());
-    ordinals
-        .and_then(|ordinals| ordinals.start)
-        .unwrap_or_default()
-}
-
 /// The operator's account in a cluster.
-fn account(cluster: &str) -> &'static str {
+pub(crate) fn account(cluster: &str) -> &'static str {
     let mut all = ROLES.iter();
     let found = all.find(|(name, _, _)| *name == cluster);
     found.map_or("", |(_, account, _)| *account)
