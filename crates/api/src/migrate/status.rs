@@ -127,6 +127,9 @@ pub struct StatefulSetMigrationStatus {
     /// source StatefulSet again with all of its ordinals at once.
     #[serde(default, skip_serializing_if = "is_default")]
     pub without_ordinals: bool,
+    /// Whether the run goes back to the source. It never turns forward again.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub rolling_back: bool,
     /// The id of the run: the UID of the object when it began.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub run_id: Option<String>,

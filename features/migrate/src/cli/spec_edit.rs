@@ -192,8 +192,11 @@ fn leave(migration: &StatefulSetMigration) -> EditPlan {
     if let Some(why) = over(migration) {
         return EditPlan::Refused(why);
     }
-    let effect = "Everything stays where it is, an ordinal on its way too; its pod may stay down. Rollback is \
-                  still possible.";
+    let effect = if status(migration).cleanup_started {
+        "The clean-up of the source stops where it is. There is no way back."
+    } else {
+        "Everything stays where it is, an ordinal on its way too; its pod may stay down. Rollback is still possible."
+    };
     change(
         "abort",
         json!(Abort::Leave),
@@ -307,6 +310,8 @@ mod tests {
         SpecEdit::Retry, json!({"phase": "MigratingPods", "hold": {"reason": "SourceWidened"}}), "its hold SourceWidened")]
     #[case::the_failure_that_ends(
         SpecEdit::Retry, json!({"phase": "Failed", "failure": "AttachTimeout"}), "its failure AttachTimeout")]
+    #[case::a_clean_up_that_stops(
+        SpecEdit::Leave, json!({"phase": "Finalizing", "cleanupStarted": true}), "There is no way back.")]
     #[case::a_retry_without_cause(SpecEdit::Retry, json!({"phase": "MigratingPods"}), "nothing waits for this")]
     #[case::the_hold_that_stays(
         SpecEdit::Resume, json!({"phase": "MigratingPods", "hold": {"reason": "LockLost"}}), "because of LockLost")]

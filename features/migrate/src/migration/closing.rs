@@ -1,15 +1,17 @@
 //! What is left to restore and to remove at the end of a run, as lists of changes. Pure.
 
-use api::migrate::names::RUN;
-use api::migrate::{DestReclaimPolicy, StatefulSetMigrationSpec, StatefulSetMigrationStatus};
+use api::migrate::names::{MOVED_TO, RUN};
+use api::migrate::{
+    DestReclaimPolicy, HoldReason, StatefulSetMigrationSpec, StatefulSetMigrationStatus,
+};
 use kernel::Ownership;
 use serde_json::{Map, Value, json};
 
-use super::decision::{Change, ObjectKind, Setting, Target};
+use super::decision::{Change, Interference, ObjectKind, Setting, Target};
 use super::documents::{Documents, version};
 use super::extract;
-use super::observation::Side;
-use crate::record::lock::{Lock, LockAction, LockGoal, next_action};
+use super::observation::{Side, VolumePhase};
+use crate::record::lock::{Lock, LockAction, LockGoal, LockOwnership, next_action, ownership};
 use crate::record::marker::ownership_of;
 use crate::record::names::{capture_name, lock_name};
 
@@ -56,7 +58,43 @@ impl Closing<'_> {
                 version: version(object),
             },
             patch,
+            obstacle: None,
         }
+    }
+
+    /// Why a volume must not get its reclaim policy back: any other than `Retain` deletes the disk of a volume that
+    /// is not bound.
+    fn unbound(&self, side: Side, volume: &Value, policy: &str) -> Option<Interference> {
+        let state = extract::volume(volume, self.run);
+        let reference = state.claim.unwrap_or_default();
+        let is_its_claim = |claim: &&Value| {
+            let live = extract::claim(claim, self.run);
+            extract::name(claim) == reference.name
+                && reference.uid == Some(live.version.uid)
+                && !live.is_terminating
+        };
+        let has_claim = self
+            .documents(side)
+            .claims
+            .iter()
+            .any(|one| is_its_claim(&one));
+        if policy == "Retain" || (state.phase == VolumePhase::Bound && has_claim) {
+            return None;
+        }
+        let name = extract::name(volume);
+        Some(Interference {
+            reason: match side {
+                Side::Source => HoldReason::SourceEdited,
+                Side::Destination => HoldReason::DestinationEdited,
+            },
+            ordinal: None,
+            message: format!(
+                "volume {name} in the {side} had reclaim policy {policy} before the run, and is not bound to claim \
+                 {} any more: with that policy its disk would be deleted; bind it to its claim, or remove its \
+                 annotation {RUN}, and raise spec.retry",
+                reference.name
+            ),
+        })
     }
 
     /// The recorded retention policy, as JSON; null if the StatefulSet had none.
@@ -92,6 +130,8 @@ impl Closing<'_> {
     /// |-------------|------------------|---------------------------------------------------|
     /// | StatefulSet | retention policy | the source's                                      |
     /// | volume      | reclaim policy   | the source volume's, if `destReclaimPolicy` is so |
+    ///
+    /// A volume that is not bound keeps its disk: it gets no other policy.
     pub fn destination_settings(&self) -> Vec<Setting> {
         let side = Side::Destination;
         let mut settings = Vec::new();
@@ -106,7 +146,10 @@ impl Closing<'_> {
             for (volume, policy) in self.volumes(side) {
                 if volume["spec"]["persistentVolumeReclaimPolicy"] != policy {
                     let patch = json!({"spec": {"persistentVolumeReclaimPolicy": policy}});
-                    settings.push(self.setting(side, ObjectKind::Volume, volume, patch));
+                    settings.push(Setting {
+                        obstacle: self.unbound(side, volume, policy),
+                        ..self.setting(side, ObjectKind::Volume, volume, patch)
+                    });
                 }
             }
         }
@@ -120,7 +163,8 @@ impl Closing<'_> {
     /// | StatefulSet | ordinals                        | absent if they were absent      |
     /// | StatefulSet | retention policy                | the recorded one                |
     /// | StatefulSet | the marker of the run           | absent                          |
-    /// | volume      | reclaim policy, the marker      | the recorded one, absent        |
+    /// | volume      | reclaim policy                  | the recorded one, if it is bound |
+    /// | volume      | both markers of the run         | absent                          |
     ///
     /// Volumes come last: until then no deletion takes a disk along.
     pub fn source_settings(&self) -> Vec<Setting> {
@@ -140,27 +184,38 @@ impl Closing<'_> {
             if is_other_policy(&set["spec"][RETENTION], &wanted) {
                 spec.insert(RETENTION.to_owned(), wanted);
             }
-            if let Some(patch) = with_marker_removed(spec, self.is_ours(set)) {
+            if let Some(patch) = with_marker_removed(spec, set, self.is_ours(set)) {
                 settings.push(self.setting(side, ObjectKind::StatefulSet, set, patch));
             }
         }
         for (volume, policy) in self.volumes(side) {
             let mut spec = Map::new();
+            let mut obstacle = None;
             if volume["spec"]["persistentVolumeReclaimPolicy"] != policy {
                 spec.insert("persistentVolumeReclaimPolicy".to_owned(), policy.into());
+                obstacle = self.unbound(side, volume, policy);
             }
-            if let Some(patch) = with_marker_removed(spec, true) {
-                settings.push(self.setting(side, ObjectKind::Volume, volume, patch));
+            if let Some(patch) = with_marker_removed(spec, volume, true) {
+                settings.push(Setting {
+                    obstacle,
+                    ..self.setting(side, ObjectKind::Volume, volume, patch)
+                });
             }
         }
         settings
     }
 
-    /// The capture in the source, then the locks, the source's last. Those of a kept source are released and
-    /// stay, with the capture.
+    /// The locks, the source's last, then the capture in the source: it may be the only one. Those of a kept source
+    /// are released and stay, with the capture. So does that of a run that was restored elsewhere.
     pub fn unlock(&self, locks: &[(Side, Lock)], goal: LockGoal) -> Vec<Change> {
-        let removes = goal == LockGoal::Remove;
-        let capture = self.source.capture.as_ref().filter(|_| removes);
+        let is_elsewhere = locks.iter().any(|(side, wanted)| {
+            let found = self.documents(*side).stored_lock();
+            matches!(ownership(found.as_ref(), &wanted.identity),
+                LockOwnership::Foreign(owner) if owner.holder == self.run)
+        });
+        let removes = goal == LockGoal::Remove && !is_elsewhere;
+        let capture = self.source.capture.as_ref();
+        let capture = capture.filter(|capture| removes && self.is_ours(capture));
         let capture = capture.map(|capture| Change::Delete {
             side: Side::Source,
             target: Target {
@@ -173,7 +228,7 @@ impl Closing<'_> {
         });
         let locks = locks.iter().rev();
         let locks = locks.filter_map(|(side, wanted)| self.lock_change(*side, wanted, goal));
-        capture.into_iter().chain(locks).collect()
+        locks.chain(capture).collect()
     }
 
     /// The change of the lock in one cluster that brings it to the goal.
@@ -221,14 +276,17 @@ fn is_other_policy(live: &Value, wanted: &Value) -> bool {
         .any(|when| of(live, when) != of(wanted, when))
 }
 
-/// A patch of these fields of the spec; it removes the marker if the object has it. None if it changes nothing.
-fn with_marker_removed(spec: Map<String, Value>, is_marked: bool) -> Option<Value> {
+/// A patch of these fields of the spec; it removes our markers if the object is ours. None if it changes nothing.
+fn with_marker_removed(spec: Map<String, Value>, object: &Value, is_ours: bool) -> Option<Value> {
     let mut patch = Map::new();
     if !spec.is_empty() {
         patch.insert("spec".to_owned(), spec.into());
     }
-    if is_marked {
-        patch.insert("metadata".to_owned(), json!({"annotations": {RUN: null}}));
+    if is_ours {
+        let present = |marker: &&str| object["metadata"]["annotations"][*marker].is_string();
+        let markers = [RUN, MOVED_TO].into_iter().filter(present);
+        let absent: Map<String, Value> = markers.map(|one| (one.to_owned(), Value::Null)).collect();
+        patch.insert("metadata".to_owned(), json!({"annotations": absent}));
     }
     (!patch.is_empty()).then_some(patch.into())
 }

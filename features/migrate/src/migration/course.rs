@@ -23,6 +23,8 @@ pub enum Course {
     RollBack,
     /// Export the journal and stop where it is.
     Leave,
+    /// A person has asked for a pause, and no ordinal is in motion.
+    Pause,
     /// The run has ended, and its locks stay: with `Keep` a rollback is still possible.
     Rest,
     /// A person has to change something first.
@@ -41,7 +43,7 @@ impl Course {
             | Self::Finish
             | Self::RollBack
             | Self::Leave => true,
-            Self::Check | Self::Rest | Self::Blocked | Self::Release => false,
+            Self::Check | Self::Pause | Self::Rest | Self::Blocked | Self::Release => false,
         }
     }
 }
@@ -55,8 +57,34 @@ pub struct Request<'a> {
     pub record: &'a StatefulSetMigrationStatus,
     /// Whether the object is being deleted.
     pub is_deleting: bool,
+    /// Whether a person has asked for a pause.
+    pub is_paused: bool,
     /// Whether the spec was edited after the last pass.
     pub is_edited: bool,
+}
+
+/// What a run does now, or a pause. The deletion of the object ends a pause.
+///
+/// While ordinals move, the gate pauses, so that interference is found in a pause too.
+pub fn course(request: &Request<'_>) -> Course {
+    let course = unpaused(request);
+    let may_pause = match course {
+        Course::Check | Course::Freeze | Course::Finish | Course::RollBack => true,
+        Course::Move
+        | Course::AwaitAbort
+        | Course::Leave
+        | Course::Pause
+        | Course::Rest
+        | Course::Blocked
+        | Course::Release => false,
+    };
+    let mut ordinals = request.record.ordinals.iter();
+    let is_moving = ordinals.any(|ordinal| ordinal.location == Location::Moving);
+    if may_pause && request.is_paused && !request.is_deleting && !is_moving {
+        Course::Pause
+    } else {
+        course
+    }
 }
 
 /// The first row that fits. "Started" is `status.started`: the run may have changed something outside.
@@ -72,22 +100,21 @@ pub struct Request<'a> {
 /// | any other                          | no      | any abort                                | blocked     |
 /// | `Planned`                          | no      | dryRun                                   | rest        |
 /// | `Failed`                           | no      | retry was not raised, spec not edited    | blocked     |
-/// | `FreezingSource`                   | no      |                                          | freeze      |
+/// | `FreezingSource`                   | no      | spec not edited                          | freeze      |
 /// | any other                          | no      |                                          | check       |
-/// | `Failed`                           | yes     | on the way back, retry was not raised    | blocked     |
-/// | `RollingBack`                      | yes     | abort is not `Leave`                     | roll back   |
-/// | any other                          | yes     | the clean-up has begun                   | finish      |
-/// | any other                          | yes     | abort `Rollback`                         | roll back   |
 /// | any other                          | yes     | abort `Leave`, carried out, deleted      | release     |
 /// | any other                          | yes     | abort `Leave`, carried out               | rest        |
 /// | any other                          | yes     | abort `Leave`                            | leave       |
+/// | any other                          | yes     | the clean-up has begun                   | finish      |
+/// | `Failed`                           | yes     | on the way back, retry was not raised    | blocked     |
+/// | any other                          | yes     | on the way back, or abort `Rollback`     | roll back   |
 /// | `FreezingSource`                   | yes     | deleted                                  | roll back   |
 /// | `Finalizing`                       | yes     |                                          | finish      |
 /// | any other                          | yes     | deleted                                  | await abort |
 /// | `Failed`                           | yes     | the failure is one to roll back from     | roll back   |
 /// | `Failed`                           | yes     | retry was not raised                     | blocked     |
 /// | any other                          | yes     |                                          | where it is |
-pub fn course(request: &Request<'_>) -> Course {
+fn unpaused(request: &Request<'_>) -> Course {
     let Request {
         spec,
         record,
@@ -136,7 +163,7 @@ fn not_started(request: &Request<'_>, phase: Phase) -> Course {
         Course::Rest
     } else if phase == Phase::Failed && !is_retried(request) && !request.is_edited {
         Course::Blocked
-    } else if phase == Phase::FreezingSource {
+    } else if phase == Phase::FreezingSource && !request.is_edited {
         Course::Freeze
     } else {
         Course::Check
@@ -150,23 +177,22 @@ fn started(request: &Request<'_>, phase: Phase) -> Course {
         is_deleting,
         ..
     } = *request;
-    // Without this row, a rollback that fails would begin again at once, for ever.
-    let fails_on_its_way_back = phase == Phase::Failed && resumed(record) == Course::RollBack;
-    if fails_on_its_way_back && !is_retried(request) && spec.abort != Some(Abort::Leave) {
-        return Course::Blocked;
-    }
-    if phase == Phase::RollingBack && spec.abort != Some(Abort::Leave) {
-        return Course::RollBack;
+    match spec.abort {
+        Some(Abort::Leave) if is_left(record) && is_deleting => return Course::Release,
+        Some(Abort::Leave) if is_left(record) => return Course::Rest,
+        Some(Abort::Leave) => return Course::Leave,
+        Some(Abort::Rollback) | None => {}
     }
     if record.cleanup_started {
         return Course::Finish;
     }
-    match spec.abort {
-        Some(Abort::Rollback) => return Course::RollBack,
-        Some(Abort::Leave) if is_left(record) && is_deleting => return Course::Release,
-        Some(Abort::Leave) if is_left(record) => return Course::Rest,
-        Some(Abort::Leave) => return Course::Leave,
-        None => {}
+    // Without this row, a rollback that fails would begin again at once, for ever.
+    let has_failed = phase == Phase::Failed && !is_left(record);
+    if record.rolling_back && has_failed && !is_retried(request) {
+        return Course::Blocked;
+    }
+    if record.rolling_back || spec.abort == Some(Abort::Rollback) {
+        return Course::RollBack;
     }
     match phase {
         Phase::FreezingSource if is_deleting => Course::RollBack,
@@ -199,28 +225,19 @@ fn rolls_back_by_itself(request: &Request<'_>) -> bool {
 
 /// A run that goes on after a failure does so where its record shows it:
 ///
-/// | ordinals of the window             | course    |
+/// | ordinals, dormant ones too         | course    |
 /// |------------------------------------|-----------|
-/// | one has a step of the way back     | roll back |
-/// | some have moved, or move           | move      |
-/// | all have moved                     | finish    |
 /// | none has moved or moves            | freeze    |
+/// | all have moved                     | finish    |
+/// | any other                          | move      |
 ///
 /// A freeze that is complete goes on with the first ordinal at once.
 fn resumed(record: &StatefulSetMigrationStatus) -> Course {
-    let window = record.window.as_ref();
-    let of_window = record.ordinals.iter();
-    let mut of_window = of_window
-        .filter(|ordinal| window.is_some_and(|window| window.contains(ordinal.ordinal)))
-        .peekable();
-    let returns = record.ordinals.iter().filter_map(|ordinal| ordinal.step);
-    if returns.into_iter().any(api::migrate::StepName::is_rollback) {
-        return Course::RollBack;
-    }
-    let is_empty = of_window.peek().is_none();
-    let locations: Vec<Location> = of_window.map(|ordinal| ordinal.location).collect();
-    let all_at = |location| locations.iter().all(|one| *one == location);
-    if is_empty || all_at(Location::Source) {
+    let all_at = |location| {
+        let mut ordinals = record.ordinals.iter();
+        ordinals.all(|ordinal| ordinal.location == location)
+    };
+    if all_at(Location::Source) {
         Course::Freeze
     } else if all_at(Location::Destination) {
         Course::Finish
@@ -231,33 +248,29 @@ fn resumed(record: &StatefulSetMigrationStatus) -> Course {
 
 #[cfg(test)]
 mod tests {
-    use api::migrate::{OrdinalRecord, StepName, Window};
+    use api::migrate::OrdinalRecord;
     use rstest::rstest;
     use serde_json::{Value, json};
 
     use super::*;
     use crate::migration::fixture::spec;
 
-    const FREE: [Location; 2] = [Location::Source; 2];
-
     fn record(phase: Phase, started: bool) -> StatefulSetMigrationStatus {
         StatefulSetMigrationStatus {
             phase: Some(phase),
             started,
-            window: Some(Window {
-                start: 0,
-                replicas: 2,
-                had_ordinals: false,
-            }),
+            rolling_back: phase == Phase::RollingBack,
             ..StatefulSetMigrationStatus::default()
         }
     }
 
     fn decide(record: &StatefulSetMigrationStatus, fields: &Value, is_deleting: bool) -> Course {
+        let spec = spec(fields);
         course(&Request {
-            spec: &spec(fields),
+            spec: &spec,
             record,
             is_deleting,
+            is_paused: spec.paused,
             is_edited: false,
         })
     }
@@ -279,15 +292,50 @@ mod tests {
         assert_eq!(decide(&record(phase, false), &fields, false), expected);
     }
 
-    #[test]
-    fn an_edit_repeats_the_checks() {
+    #[rstest]
+    #[case::after_a_failure(Phase::Failed)]
+    #[case::before_the_first_change(Phase::FreezingSource)]
+    fn an_edit_repeats_the_checks(#[case] phase: Phase) {
         let request = Request {
             spec: &spec(&json!({})),
-            record: &record(Phase::Failed, false),
+            record: &record(phase, false),
             is_deleting: false,
+            is_paused: false,
             is_edited: true,
         };
         assert_eq!(course(&request), Course::Check);
+    }
+
+    #[rstest]
+    #[case::before_the_checks(Phase::Pending, false, Location::Source, Course::Pause)]
+    #[case::before_the_first_change(Phase::FreezingSource, false, Location::Source, Course::Pause)]
+    #[case::in_the_freeze(Phase::FreezingSource, true, Location::Source, Course::Pause)]
+    #[case::while_ordinals_move(Phase::MigratingPods, true, Location::Source, Course::Move)]
+    #[case::before_the_clean_up(Phase::Finalizing, true, Location::Destination, Course::Pause)]
+    #[case::before_a_rollback(Phase::Failed, true, Location::Destination, Course::Blocked)]
+    #[case::while_an_ordinal_returns(Phase::RollingBack, true, Location::Moving, Course::RollBack)]
+    #[case::between_ordinals_that_return(
+        Phase::RollingBack,
+        true,
+        Location::Destination,
+        Course::Pause
+    )]
+    #[case::after_all_have_returned(Phase::RollingBack, true, Location::Source, Course::Pause)]
+    #[case::at_the_end(Phase::Completed, true, Location::Destination, Course::Rest)]
+    fn a_pause_waits_for_the_ordinal_in_motion_alone(
+        #[case] phase: Phase,
+        #[case] started: bool,
+        #[case] location: Location,
+        #[case] expected: Course,
+    ) {
+        let mut record = record(phase, started);
+        record.ordinals = vec![OrdinalRecord {
+            location,
+            ..OrdinalRecord::default()
+        }];
+        let paused = json!({"paused": true});
+        assert_eq!(decide(&record, &paused, false), expected);
+        assert_ne!(decide(&record, &paused, true), Course::Pause);
     }
 
     #[rstest]
@@ -318,14 +366,13 @@ mod tests {
         assert_eq!(decide(&record(phase, true), &fields, false), expected);
     }
 
-    #[test]
-    fn a_clean_up_that_has_begun_ends() {
+    #[rstest]
+    #[case::also_for_a_rollback("Rollback", Course::Finish)]
+    #[case::unless_it_is_left("Leave", Course::Leave)]
+    fn a_clean_up_that_has_begun_ends(#[case] abort: &str, #[case] expected: Course) {
         let mut record = record(Phase::Finalizing, true);
         record.cleanup_started = true;
-        assert_eq!(
-            decide(&record, &json!({"abort": "Rollback"}), false),
-            Course::Finish
-        );
+        assert_eq!(decide(&record, &json!({"abort": abort}), false), expected);
     }
 
     #[rstest]
@@ -386,42 +433,42 @@ mod tests {
     #[case::and_is_left(json!({"abort": "Leave"}), Course::Leave)]
     fn a_rollback_that_fails_waits_for_a_retry(#[case] fields: Value, #[case] expected: Course) {
         let mut record = record(Phase::Failed, true);
-        record.ordinals = vec![OrdinalRecord {
-            location: Location::Moving,
-            step: Some(StepName::RReady),
-            ..OrdinalRecord::default()
-        }];
+        record.rolling_back = true;
         assert_eq!(decide(&record, &fields, false), expected);
     }
 
+    #[test]
+    fn a_run_that_was_left_on_its_way_back_goes_on() {
+        let mut record = record(Phase::Failed, true);
+        record.rolling_back = true;
+        record.failure = Some(FailReason::AbortedLeave);
+        assert_eq!(
+            decide(&record, &json!({"abort": "Rollback"}), false),
+            Course::RollBack
+        );
+    }
+
     #[rstest]
-    #[case::none_has_moved(FREE, None, Course::Freeze)]
-    #[case::one_moves([Location::Moving, Location::Source], Some(StepName::Gone), Course::Move)]
-    #[case::one_has_moved([Location::Destination, Location::Source], None, Course::Move)]
-    #[case::all_have_moved([Location::Destination; 2], None, Course::Finish)]
-    #[case::one_returns([Location::Destination, Location::Moving], Some(StepName::RGone), Course::RollBack)]
+    #[case::none_has_moved(&[Location::Source; 2], Course::Freeze)]
+    #[case::there_is_none(&[], Course::Freeze)]
+    #[case::one_moves(&[Location::Moving, Location::Source], Course::Move)]
+    #[case::one_has_moved(&[Location::Destination, Location::Source], Course::Move)]
+    #[case::the_last_one_moves(&[Location::Destination, Location::Moving], Course::Move)]
+    #[case::all_have_moved(&[Location::Destination; 2], Course::Finish)]
     fn a_retry_goes_on_where_the_record_is(
-        #[case] locations: [Location; 2],
-        #[case] step: Option<StepName>,
+        #[case] locations: &[Location],
         #[case] expected: Course,
     ) {
         let mut record = record(Phase::Failed, true);
+        // Of a set without replicas: all of them are dormant.
         record.ordinals = (0..)
             .zip(locations)
             .map(|(ordinal, location)| OrdinalRecord {
                 ordinal,
-                location,
-                step: step.filter(|_| location == Location::Moving),
+                location: *location,
                 ..OrdinalRecord::default()
             })
             .collect();
         assert_eq!(decide(&record, &json!({"retry": 1}), false), expected);
-    }
-
-    #[test]
-    fn a_set_without_replicas_freezes_first() {
-        let mut record = record(Phase::Failed, true);
-        record.window = None;
-        assert_eq!(decide(&record, &json!({"retry": 1}), false), Course::Freeze);
     }
 }

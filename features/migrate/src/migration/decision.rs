@@ -355,6 +355,8 @@ pub struct Setting {
     pub target: Target,
     /// The fields that differ.
     pub patch: Value,
+    /// Why it must not be restored as things are.
+    pub obstacle: Option<Interference>,
 }
 
 /// The first decision that is not [`Decision::Done`].
@@ -364,11 +366,14 @@ pub fn first_unfinished(mut decided: impl Iterator<Item = Decision>) -> Decision
         .unwrap_or(Decision::Done)
 }
 
-/// The first of these settings is restored.
+/// The first of these settings is restored, unless something forbids it.
 pub fn first_setting(name: StepName, settings: &[Setting]) -> Decision {
     let Some(setting) = settings.first() else {
         return Decision::Done;
     };
+    if let Some(obstacle) = &setting.obstacle {
+        return Decision::Hold(obstacle.clone());
+    }
     let change = Change::Patch {
         side: setting.side,
         target: setting.target.clone(),

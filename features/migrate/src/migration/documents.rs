@@ -4,8 +4,8 @@ use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
 use super::extract;
-use super::observation::{ClusterState, LockState, Version};
-use crate::record::lock::{LockPhase, StoredLock};
+use super::observation::{ClusterState, Version};
+use crate::record::lock::{LockIdentity, StoredLock, ownership};
 
 /// The objects of one cluster. The StatefulSet's namespace alone, but for volumes, attachments and nodes.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -36,7 +36,8 @@ pub struct Documents {
 
 impl Documents {
     /// What decisions need of them.
-    pub fn state(&self, run: &str) -> ClusterState {
+    pub fn state(&self, identity: &LockIdentity) -> ClusterState {
+        let run = &*identity.run_id;
         ClusterState {
             identity: self.identity.clone(),
             set: self.set.as_ref().map(|set| extract::set(set, run)),
@@ -49,7 +50,7 @@ impl Documents {
                 .filter_map(extract::attachment)
                 .collect(),
             nodes: extract::by_name(&self.nodes, extract::node),
-            lock: self.lock_state(),
+            lock: ownership(self.stored_lock().as_ref(), identity),
         }
     }
 
@@ -57,16 +58,6 @@ impl Documents {
     pub fn stored_lock(&self) -> Option<StoredLock> {
         let map: ConfigMap = serde_json::from_value(self.lock.clone()?).ok()?;
         Some(StoredLock::parse(&map))
-    }
-
-    fn lock_state(&self) -> Option<LockState> {
-        let stored = self.stored_lock()?;
-        Some(LockState {
-            version: version(self.lock.as_ref()?),
-            run: stored.holder.clone(),
-            journal_hash: stored.content_sha256(),
-            is_released: stored.phase() == LockPhase::Released,
-        })
     }
 }
 

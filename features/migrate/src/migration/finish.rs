@@ -80,7 +80,8 @@ pub struct Finish<'a> {
 
 /// The first step whose evidence is missing. A source that is kept is only marked.
 pub fn next(finish: &Finish<'_>) -> Decision {
-    let delete: [fn(&Finish<'_>) -> Decision; 3] = [clean_volumes, clean_set, clean_fences];
+    let delete: [fn(&Finish<'_>) -> Decision; 4] =
+        [clean_volumes, clean_set, clean_fences, no_leftovers];
     let keep: [fn(&Finish<'_>) -> Decision; 1] = [mark_moved];
     let middle: &[fn(&Finish<'_>) -> Decision] = if finish.keeps_source { &keep } else { &delete };
     let first: [fn(&Finish<'_>) -> Decision; 2] = [disturbed, soak];
@@ -409,6 +410,35 @@ fn clean_fences(finish: &Finish<'_>) -> Decision {
         return Decision::act(StepName::CleanFence, Some(moved.ordinal), change);
     }
     Decision::Done
+}
+
+/// Once the locks are gone, nobody keeps the source from a disk that it still names.
+///
+/// | found in the source                                  | so                       |
+/// |------------------------------------------------------|--------------------------|
+/// | a volume of a disk that has moved, whatever its name | hold: it is a second one |
+/// | a volume or claim with the marker of this run        | hold: it is not ours     |
+/// | none of these                                        | done                     |
+fn no_leftovers(finish: &Finish<'_>) -> Decision {
+    let is_moved = |disk: &String| finish.claims().any(|(_, claim)| claim.disk == *disk);
+    let mut volumes = finish.source().volumes.iter();
+    let volume = volumes.find(|(_, volume)| {
+        volume.ownership == Ownership::Ours || volume.disk.as_ref().is_some_and(is_moved)
+    });
+    let mut claims = finish.source().claims.iter();
+    let claim = claims.find(|(_, claim)| claim.ownership == Ownership::Ours);
+    let message = match (volume, claim) {
+        (Some((name, _)), _) => format!(
+            "volume {name} in the source has a disk that has moved, or the marker of this run; set its reclaim \
+             policy to Retain, delete it, and raise spec.retry"
+        ),
+        (None, Some((name, _))) => format!(
+            "claim {name} in the source has the marker of this run; remove its annotation {RUN} and raise \
+             spec.retry"
+        ),
+        (None, None) => return Decision::Done,
+    };
+    Decision::on_hold(HoldReason::SourceEdited, None, message)
 }
 
 /// A volume that stays in the source says where its disk has gone.

@@ -14,9 +14,10 @@ use serde_json::{Value, json};
 
 use super::handover::HandoverClaim;
 use super::observation::{
-    AttachmentState, ClaimReference, ClaimState, DiskAttachment, DiskRead, DiskState, LockState,
-    NodeState, Observation, PodState, SetState, Side, Version, VolumePhase, VolumeState,
+    AttachmentState, ClaimReference, ClaimState, DiskAttachment, DiskRead, DiskState, NodeState,
+    Observation, PodState, SetState, Side, Version, VolumePhase, VolumeState,
 };
+use crate::record::lock::{ForeignLock, LockOwnership};
 use crate::translate::window::Window;
 
 pub(super) const CLAIM: &str = "data-web-1";
@@ -192,13 +193,12 @@ pub(super) fn running() -> Observation {
     all
 }
 
-pub(super) fn locked(run: &str) -> LockState {
-    LockState {
-        version: version("lock"),
-        run: run.to_owned(),
-        journal_hash: String::new(),
-        is_released: false,
-    }
+pub(super) fn foreign_lock() -> LockOwnership {
+    LockOwnership::Foreign(ForeignLock {
+        holder: RUN.to_owned(),
+        object: "ops/move".to_owned(),
+        cluster: "another management cluster".to_owned(),
+    })
 }
 
 pub(super) const RUN: &str = "0123-run";
@@ -242,7 +242,7 @@ pub(super) fn observed(source: (i32, i32), destination: (i32, i32)) -> Observati
     all.source.identity = Some("cluster-source".to_owned());
     all.destination.identity = Some("cluster-dest".to_owned());
     for side in Side::BOTH {
-        all.cluster_mut(side).lock = Some(locked(RUN));
+        all.cluster_mut(side).lock = LockOwnership::Ours;
     }
     let mut live = set("set-source", source.0, source.1);
     live.template_hash = "template".to_owned();

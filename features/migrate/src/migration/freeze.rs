@@ -18,7 +18,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kernel::Ownership;
 use serde_json::{Value, json};
 
-use super::decision::{Change, Decision, ObjectKind, Target, Wait, first_unfinished};
+use super::decision::{Change, Decision, Interference, ObjectKind, Target, Wait, first_unfinished};
 use super::interference::edited_template;
 use super::observation::{Side, Version};
 use crate::record::capture::{CaptureCopies, CopyLocation, PackedCapture};
@@ -40,8 +40,9 @@ pub struct Freeze<'a> {
     pub namespace: &'a str,
     /// The namespace in the source.
     pub source_namespace: &'a str,
-    /// The migration, as the owner of the capture beside it.
-    pub owner: &'a OwnerReference,
+    /// The migration, as the owner of the capture beside it. None if that is the capture in the source too: it must
+    /// outlive a migration that is lost.
+    pub owner: Option<&'a OwnerReference>,
     /// The copies of the capture.
     pub copies: &'a CaptureCopies,
     /// What would be captured now. None after the capture.
@@ -215,6 +216,38 @@ fn capture(freeze: &Freeze<'_>) -> Decision {
     }
 }
 
+/// What stops a run that has not marked the StatefulSet of the source yet, which is the end of taking the locks: it
+/// gives way, and is checked again.
+///
+/// | found                                | so    |
+/// |--------------------------------------|-------|
+/// | a lock or the marker of another run  | stop  |
+/// | the template is not the captured one | stop  |
+/// | our marker                           | go on |
+pub fn refused(freeze: &Freeze<'_>) -> Option<Interference> {
+    let is_unmarked =
+        |set: &&Document<StatefulSet>| ownership_of(set.value(), freeze.run) != Ownership::Ours;
+    freeze.set.filter(is_unmarked)?;
+    let edited = match freeze.copies {
+        CaptureCopies::Ours(packed)
+        | CaptureCopies::LoneCopy {
+            capture: packed, ..
+        } => edited_since_capture(freeze, packed),
+        CaptureCopies::Missing | CaptureCopies::OtherContent { .. } => Decision::Done,
+    };
+    let locks = freeze.locks.iter().map(take_lock);
+    let mut decided = locks.chain([mark(freeze), edited]);
+    decided.find_map(|decision| match decision {
+        Decision::Hold(hold) => Some(hold),
+        Decision::Done
+        | Decision::Act(_)
+        | Decision::Wait(_)
+        | Decision::ReadDisks { .. }
+        | Decision::ReadSnapshots { .. }
+        | Decision::Fail(_) => None,
+    })
+}
+
 fn edited_since_capture(freeze: &Freeze<'_>, packed: &PackedCapture) -> Decision {
     let is_captured = |captured| captured == freeze.template;
     let edited = freeze
@@ -232,7 +265,7 @@ fn edited_since_capture(freeze: &Freeze<'_>, packed: &PackedCapture) -> Decision
 fn store(freeze: &Freeze<'_>, packed: &PackedCapture, location: CopyLocation) -> Decision {
     let change = match location {
         CopyLocation::BesideObject => {
-            let secret = packed.secret(freeze.namespace, Some(freeze.owner.clone()));
+            let secret = packed.secret(freeze.namespace, freeze.owner.cloned());
             let body = serde_json::to_value(secret).expect("Kubernetes types become JSON");
             Change::StoreCapture { body }
         }
@@ -247,10 +280,11 @@ fn store(freeze: &Freeze<'_>, packed: &PackedCapture, location: CopyLocation) ->
 /// Both locks, the source's first, then our mark on the StatefulSet of the source.
 fn lock(freeze: &Freeze<'_>) -> Decision {
     let locks = freeze.locks.iter().map(take_lock);
-    let locked = first_unfinished(locks);
-    if locked != Decision::Done {
-        return locked;
-    }
+    first_unfinished(locks.chain([mark(freeze)]))
+}
+
+/// Our mark on the StatefulSet of the source.
+fn mark(freeze: &Freeze<'_>) -> Decision {
     let Some(set) = freeze.set else {
         return Decision::Done;
     };
@@ -480,13 +514,20 @@ fn bound(pair: &NewPair) -> Decision {
     })
 }
 
+/// Nothing has moved yet, so the destination runs nothing.
 fn prepare(freeze: &Freeze<'_>) -> Decision {
-    exists(
-        StepName::Prepare,
-        ObjectKind::StatefulSet,
-        freeze.new_set,
-        freeze.run,
-    )
+    let new = freeze.new_set;
+    let prepared = exists(StepName::Prepare, ObjectKind::StatefulSet, new, freeze.run);
+    let live = new.live.as_ref().filter(|_| prepared == Decision::Done);
+    let replicas = live.and_then(|live| live.field("/spec/replicas")?.as_i64());
+    if replicas.is_none_or(|replicas| replicas == 0) {
+        return prepared;
+    }
+    let message = format!(
+        "{} in the destination has replicas, and no ordinal has moved; scale it to 0 and raise spec.retry",
+        new.wanted.title()
+    );
+    Decision::on_hold(HoldReason::DestinationDrift, None, message)
 }
 
 /// | exists | of this run | fields as sent | so     |

@@ -13,6 +13,7 @@ use super::decision::{Change, Interference, ObjectKind, Step, Target};
 use super::handover::Direction;
 use super::observation::{ClusterState, Observation, SetState, Side};
 use super::orphan::recreated_by_others;
+use crate::record::lock::LockOwnership;
 use crate::translate::window::Window;
 
 /// A run, as its record describes it.
@@ -200,15 +201,14 @@ pub(super) fn identity(run: &Run<'_>) -> Option<Interference> {
 
 /// A lock that is missing, or of another run.
 pub(super) fn lock(run: &Run<'_>) -> Option<Interference> {
-    let lost = Side::BOTH.into_iter().find(|side| {
-        let lock = run.cluster(*side).lock.as_ref();
-        lock.is_none_or(|lock| lock.run != run.id)
+    let (lost, found) = Side::BOTH.into_iter().find_map(|side| {
+        let found = match &run.cluster(side).lock {
+            LockOwnership::Ours => return None,
+            LockOwnership::Missing => "no lock".to_owned(),
+            LockOwnership::Foreign(owner) => format!("the lock of {owner}"),
+        };
+        Some((side, found))
     })?;
-    let found = run.cluster(lost).lock.as_ref();
-    let found = found.map_or_else(
-        || "no lock".to_owned(),
-        |lock| format!("the lock of run {}", lock.run),
-    );
     let message = format!(
         "the {lost} has {found} of StatefulSet {}, need the one of run {}; remove the other run's with \
          `pontoon migrate audit --release`, or restore ours with `pontoon migrate journal --restore`",
@@ -233,10 +233,8 @@ fn source(run: &Run<'_>) -> Option<Interference> {
     if recorded.is_some_and(|uid| uid != set.version.uid) && !is_of_rollback(run, set) {
         return Some(recreated_by_others(set, run.set));
     }
-    let capture = run.record.capture.as_ref();
-    if capture.is_some_and(|capture| capture.template_sha256 != set.template_hash) {
-        let message = edited_template(run.set, Side::Source, &set.edits);
-        return Some(run.on_hold(HoldReason::SourceEdited, message));
+    if let Some(hold) = edited_in(run, Side::Source) {
+        return Some(hold);
     }
     let live = set.window();
     let allowed = surplus(run, set)?;
@@ -245,6 +243,26 @@ fn source(run: &Run<'_>) -> Option<Interference> {
         run.set
     );
     Some(run.on_hold(HoldReason::SourceWidened, message))
+}
+
+/// A template that is not the recorded one.
+pub(super) fn edited(run: &Run<'_>) -> Option<Interference> {
+    Side::BOTH.into_iter().find_map(|side| edited_in(run, side))
+}
+
+fn edited_in(run: &Run<'_>, side: Side) -> Option<Interference> {
+    let set = run.cluster(side).set.as_ref()?;
+    let capture = run.record.capture.as_ref()?;
+    let (reason, recorded) = match side {
+        Side::Source => (HoldReason::SourceEdited, Some(&capture.template_sha256)),
+        Side::Destination => (
+            HoldReason::DestinationEdited,
+            capture.dest_template_sha256.as_ref(),
+        ),
+    };
+    let message = || edited_template(run.set, side, &set.edits);
+    let is_edited = recorded.is_some_and(|recorded| *recorded != set.template_hash);
+    is_edited.then(|| run.on_hold(reason, message()))
 }
 
 /// The message of a hold about an edited template. `edits` has the fields with their values.
@@ -337,11 +355,8 @@ fn destination(run: &Run<'_>) -> Option<Interference> {
         );
         return Some(run.on_hold(HoldReason::DestinationConflict, message));
     };
-    let capture = run.record.capture.as_ref();
-    let recorded = capture.and_then(|capture| capture.dest_template_sha256.as_deref());
-    if recorded.is_some_and(|recorded| recorded != set.template_hash) {
-        let message = edited_template(run.set, Side::Destination, &set.edits);
-        return Some(run.on_hold(HoldReason::DestinationEdited, message));
+    if let Some(hold) = edited_in(run, Side::Destination) {
+        return Some(hold);
     }
     let window = run.window()?;
     let allowed = run.moved(Side::Destination, window);

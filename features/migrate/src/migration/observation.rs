@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use kernel::Ownership;
 
+use crate::record::lock::LockOwnership;
 use crate::translate::window::Window;
 
 /// One of the two clusters.
@@ -206,19 +207,6 @@ pub struct NodeState {
     pub mounted: Vec<String>,
 }
 
-/// The lock of a StatefulSet in one cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LockState {
-    /// UID and resourceVersion.
-    pub version: Version,
-    /// The run that has it.
-    pub run: String,
-    /// The hash of its journal.
-    pub journal_hash: String,
-    /// Whether its run has ended.
-    pub is_released: bool,
-}
-
 /// What is known of one cluster. The objects of the StatefulSet's namespace alone, but for volumes,
 /// attachments and nodes.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -237,8 +225,8 @@ pub struct ClusterState {
     pub attachments: Vec<AttachmentState>,
     /// Nodes by name.
     pub nodes: BTreeMap<String, NodeState>,
-    /// The lock.
-    pub lock: Option<LockState>,
+    /// Whose the lock is.
+    pub lock: LockOwnership,
 }
 
 /// The state of an EBS volume in an answer of EC2.

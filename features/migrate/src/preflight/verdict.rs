@@ -33,9 +33,10 @@ pub enum Verdict {
 /// | Warning  | any                     | yes   | no    |
 /// | Info     | any                     | any   | no    |
 ///
-/// A part that could not be reached goes before all: the results are not complete, and it ends by itself.
+/// A part that could not be reached goes before all others that stop: it ends by itself.
 pub fn verdict(results: &[CheckOutcome], spec: &StatefulSetMigrationSpec) -> Verdict {
-    for result in results {
+    let stopping = results.iter().filter(|result| !is_accepted(result, spec));
+    for result in stopping.clone() {
         if let Some(Obstacle::Unreachable(outage)) = &result.obstacle {
             return Verdict::Stalled {
                 reason: reason(outage),
@@ -43,8 +44,7 @@ pub fn verdict(results: &[CheckOutcome], spec: &StatefulSetMigrationSpec) -> Ver
             };
         }
     }
-    let stops = |result: &&CheckOutcome| !is_accepted(result, spec);
-    let blocking: Vec<CheckOutcome> = results.iter().filter(stops).cloned().collect();
+    let blocking: Vec<CheckOutcome> = stopping.cloned().collect();
     if blocking.is_empty() {
         Verdict::Passed
     } else {

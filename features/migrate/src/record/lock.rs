@@ -191,9 +191,10 @@ impl StoredLock {
 }
 
 /// Whose the lock under our name is.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum LockOwnership {
     /// There is none.
+    #[default]
     Missing,
     /// It is of our run.
     Ours,

@@ -214,7 +214,7 @@ async fn written(
         Existing::Foreign(_) => unreachable!("the caller refuses it"),
     };
     if !matches!(existing, Existing::Restored(_)) {
-        // By UID alone: the operator may write conditions meanwhile, but no more while it is paused.
+        // By UID alone: the operator may write conditions meanwhile. It begins nothing while it is paused.
         let patch =
             json!({"metadata": {"uid": live.metadata.uid}, "status": restored.migration.status});
         let how = PatchParams::default();

@@ -45,13 +45,24 @@ fn set(run: Option<&str>, spec: Value) -> Documents {
     }
 }
 
+/// A volume that is bound to its claim.
 fn volume(run: Option<&str>, policy: &str) -> Documents {
     let csi = json!({"driver": "ebs.csi.aws.com", "volumeHandle": "vol-0"});
-    let spec = json!({"persistentVolumeReclaimPolicy": policy, "csi": csi});
+    let reference = json!({"name": "data-web-0", "uid": "data-web-0"});
+    let spec = json!({"persistentVolumeReclaimPolicy": policy, "csi": csi, "claimRef": reference});
+    let bound = json!({"phase": "Bound"});
     Documents {
-        volumes: vec![json!({"metadata": metadata("pv-0", run), "spec": spec})],
+        volumes: vec![json!({"metadata": metadata("pv-0", run), "spec": spec, "status": bound})],
+        claims: vec![json!({"metadata": metadata("data-web-0", None)})],
         ..Documents::default()
     }
+}
+
+/// The same with a change.
+fn volume_with(change: impl FnOnce(&mut Documents)) -> Documents {
+    let mut documents = volume(Some(RUN), "Retain");
+    change(&mut documents);
+    documents
 }
 
 fn patches(settings: &[Setting]) -> Vec<Value> {
@@ -130,11 +141,49 @@ fn the_set_of_the_source_gets_its_settings_back(
 )]
 #[case::marked_alone(volume(Some(RUN), "Delete"), vec![json!({"metadata": unmarked()})])]
 #[case::not_of_the_run(volume(None, "Retain"), vec![])]
+#[case::marked_as_moved(
+    volume_with(|all| all.volumes[0]["metadata"]["annotations"][MOVED_TO] = "there".into()),
+    vec![json!({
+        "metadata": {"annotations": {RUN_ANNOTATION: null, MOVED_TO: null}},
+        "spec": {"persistentVolumeReclaimPolicy": "Delete"},
+    })]
+)]
 fn a_volume_of_the_source_gets_its_policy_back(
     #[case] source: Documents,
     #[case] expected: Vec<Value>,
 ) {
     assert_eq!(source_patches(&record(false, None), &source), expected);
+}
+
+#[rstest]
+#[case::bound(|_: &mut Documents| {}, false)]
+#[case::released(
+    |all: &mut Documents| all.volumes[0]["status"]["phase"] = "Released".into(), true)]
+#[case::without_its_claim(|all: &mut Documents| all.claims.clear(), true)]
+#[case::with_another_claim_of_the_name(
+    |all: &mut Documents| all.claims[0]["metadata"]["uid"] = "another".into(), true)]
+#[case::with_a_claim_that_is_being_deleted(
+    |all: &mut Documents| all.claims[0]["metadata"]["deletionTimestamp"] = "2030-01-01T00:00:00Z".into(),
+    true
+)]
+fn only_a_bound_volume_gets_a_policy_that_deletes(
+    #[case] change: impl FnOnce(&mut Documents),
+    #[case] is_held: bool,
+) {
+    let documents = volume_with(change);
+    let closing = Closing {
+        spec: &spec(&json!({"destReclaimPolicy": "Restore"})),
+        record: &record(false, None),
+        run: RUN,
+        source: &documents,
+        destination: &documents,
+    };
+    let held = [closing.source_settings(), closing.destination_settings()].map(|settings| {
+        let obstacle = settings[0].obstacle.clone();
+        obstacle.map(|obstacle| obstacle.reason)
+    });
+    let reasons = [HoldReason::SourceEdited, HoldReason::DestinationEdited];
+    assert_eq!(held, reasons.map(|reason| is_held.then_some(reason)));
 }
 
 #[rstest]
@@ -172,7 +221,7 @@ fn volumes_of_the_destination_keep_or_restore_the_policy(
 }
 
 #[test]
-fn the_lock_of_the_source_goes_last() {
+fn the_capture_goes_after_the_locks() {
     let lock = Lock {
         identity: LockIdentity {
             run_id: RUN.to_owned(),
@@ -188,7 +237,9 @@ fn the_lock_of_the_source_goes_last() {
         capture,
         ..Documents::default()
     };
-    let source = with_lock(Some(json!({"metadata": metadata("stsm-web-0123", None)})));
+    let source = with_lock(Some(
+        json!({"metadata": metadata("stsm-web-0123", Some(RUN))}),
+    ));
     let destination = with_lock(None);
     let closing = Closing {
         spec: &spec(&json!({})),
@@ -201,7 +252,40 @@ fn the_lock_of_the_source_goes_last() {
     let removed = closing.unlock(&locks, LockGoal::Remove);
     let removed: Vec<String> = removed.iter().map(ToString::to_string).collect();
     assert_eq!(removed.len(), 3);
-    assert!(removed[0].starts_with("delete Secret"), "{removed:?}");
-    assert_eq!(removed[1], "delete ConfigMap stsm-web in the destination");
-    assert_eq!(removed[2], "delete ConfigMap stsm-web in the source");
+    assert_eq!(removed[0], "delete ConfigMap stsm-web in the destination");
+    assert_eq!(removed[1], "delete ConfigMap stsm-web in the source");
+    assert!(removed[2].starts_with("delete Secret"), "{removed:?}");
+}
+
+#[rstest]
+#[case::of_somebody_else(None, None)]
+#[case::of_a_run_that_was_restored_elsewhere(Some(RUN), Some("ops/restored"))]
+fn a_capture_that_another_one_needs_stays(
+    #[case] marker: Option<&str>,
+    #[case] holder: Option<&str>,
+) {
+    let of = |object: &str| Lock {
+        identity: LockIdentity {
+            run_id: RUN.to_owned(),
+            cluster: "cluster".to_owned(),
+            object: object.to_owned(),
+        },
+        phase: LockPhase::Active,
+        spec: "{}".to_owned(),
+        journal: "{}".to_owned(),
+    };
+    let source = Documents {
+        capture: Some(json!({"metadata": metadata("stsm-web-0123", marker)})),
+        lock: holder.map(|holder| json!(of(holder).config_map("shop", "web"))),
+        ..Documents::default()
+    };
+    let closing = Closing {
+        spec: &spec(&json!({})),
+        record: &record(false, None),
+        run: RUN,
+        source: &source,
+        destination: &Documents::default(),
+    };
+    let locks = [(Side::Source, of("ops/move"))];
+    assert_eq!(closing.unlock(&locks, LockGoal::Remove), []);
 }

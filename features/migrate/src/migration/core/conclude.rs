@@ -12,7 +12,7 @@ use super::{Announced, FailedCall, Read, Write};
 use crate::migration::course::Course;
 use crate::migration::decision::{Decision, Interference, Step, Wait};
 use crate::migration::documents::Documents;
-use crate::migration::pass::{Next, Plan, stalled};
+use crate::migration::pass::{Next, Plan, kept_hold, stalled};
 
 /// A pass reads EC2 so often at most. Then it waits.
 const MOST_DISK_READS: usize = 3;
@@ -94,10 +94,7 @@ impl Deciding<'_> {
     }
 
     pub(super) fn on_hold(mut self, hold: Interference) -> Decided {
-        self.record.hold = Some(api::migrate::HoldRecord {
-            reason: hold.reason,
-            ordinal: hold.ordinal,
-        });
+        self.record.hold = Some(kept_hold(self.record.hold, &hold, self.spec));
         let next = match hold.reason.end() {
             api::migrate::HoldEnd::ByItself => Move::Wait(RECHECK),
             api::migrate::HoldEnd::Retry | api::migrate::HoldEnd::Acknowledged => Move::Block,

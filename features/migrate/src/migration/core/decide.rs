@@ -116,7 +116,7 @@ impl<'a> Deciding<'a> {
                 return decided;
             }
             let ready = match course {
-                Course::Rest | Course::Blocked | Course::Release => Ok(None),
+                Course::Pause | Course::Rest | Course::Blocked | Course::Release => Ok(None),
                 Course::Check => self.checked(),
                 Course::Freeze
                 | Course::Move
@@ -155,6 +155,7 @@ impl<'a> Deciding<'a> {
             spec: self.spec,
             record: &self.record,
             is_deleting: self.world.object.is_deleting(),
+            is_paused: self.is_paused() || self.spec.paused,
             is_edited: self.record.observed_generation != Some(self.world.object.generation()),
         })
     }

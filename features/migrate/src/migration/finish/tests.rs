@@ -222,6 +222,32 @@ fn our_tombstones_go(#[case] expected: &str, #[case] change: impl FnOnce(&mut Ob
 }
 
 #[rstest]
+#[case::nothing("done", |_: &mut Observation| {})]
+#[case::a_second_volume_of_the_disk("hold SourceEdited", |all: &mut Observation| {
+    let second = VolumeState { ownership: Ownership::Unmarked, ..volume(VolumePhase::Available, None) };
+    all.source.volumes.insert("second".into(), second);
+})]
+#[case::a_volume_with_our_marker("hold SourceEdited", |all: &mut Observation| {
+    let marked = VolumeState { disk: Some("vol-9".into()), ..volume(VolumePhase::Available, None) };
+    all.source.volumes.insert("marked".into(), marked);
+})]
+#[case::a_claim_with_our_marker("hold SourceEdited", |all: &mut Observation| {
+    let marked = crate::migration::observation::ClaimState {
+        ownership: Ownership::Ours, ..live_claim("copied", "pv-new") };
+    all.source.claims.insert("copied".into(), marked);
+})]
+fn the_source_keeps_no_way_to_a_disk_that_has_moved(
+    #[case] expected: &str,
+    #[case] change: impl FnOnce(&mut Observation),
+) {
+    let cleaned = changed(without_volumes(), |all| {
+        all.source.set = None;
+        all.source.claims.clear();
+    });
+    assert_eq!(decide(&changed(cleaned, change), &CASE), expected);
+}
+
+#[rstest]
 #[case::unmarked(
     None,
     "act mark-moved: change metadata.annotations of PersistentVolume pv-source in the source"
@@ -264,6 +290,7 @@ fn settings_come_before_the_locks() {
             side: Side::Destination,
             target: target(ObjectKind::StatefulSet, "web"),
             patch: json!({"spec": {"persistentVolumeClaimRetentionPolicy": null}}),
+            obstacle: None,
         }],
         unlock: vec![unlock],
         ..CASE

@@ -86,7 +86,7 @@ impl Complete {
             run: RUN,
             namespace: "ops",
             source_namespace: "shop",
-            owner: &self.owner,
+            owner: Some(&self.owner),
             copies: &self.copies,
             orphans: self.orphans,
             orphan_started: self.orphan_started,
@@ -382,7 +382,7 @@ fn the_destination_is_prepared_in_order(
 #[rstest]
 #[case::of_somebody_else(plain("web"), json!({"a": 1, "replicas": 0}), "hold DestinationConflict")]
 #[case::edited(marked("web"), json!({"a": 2, "replicas": 0}), "hold DestinationConflict")]
-#[case::grown_already(marked("web"), json!({"a": 1, "replicas": 2}), "done")]
+#[case::scaled_already(marked("web"), json!({"a": 1, "replicas": 2}), "hold DestinationDrift")]
 #[case::completed_by_the_server(marked("web"), json!({"a": 1, "replicas": 0, "b": 2}), "done")]
 fn what_exists_is_compared(#[case] metadata: Value, #[case] spec: Value, #[case] expected: &str) {
     let decided = changed(|all| {

@@ -7,8 +7,7 @@ use kernel::Ownership;
 use rstest::rstest;
 
 use super::*;
-use crate::migration::fixture::{RUN, locked, observed, record};
-use crate::migration::observation::LockState;
+use crate::migration::fixture::{RUN, foreign_lock, observed, record};
 
 fn judge(
     record: &StatefulSetMigrationStatus,
@@ -58,9 +57,9 @@ fn moving(step: StepName) -> StatefulSetMigrationStatus {
 #[case::another_destination_cluster("IdentityChanged",
     |all: &mut Observation| all.destination.identity = Some("other".into()))]
 #[case::an_identity_that_was_not_read("none", |all: &mut Observation| all.source.identity = None)]
-#[case::no_lock("LockLost", |all: &mut Observation| all.source.lock = None)]
+#[case::no_lock("LockLost", |all: &mut Observation| all.source.lock = LockOwnership::Missing)]
 #[case::lock_of_another_run("LockLost",
-    |all: &mut Observation| all.destination.lock = Some(LockState { run: "other".into(), ..locked(RUN) }))]
+    |all: &mut Observation| all.destination.lock = foreign_lock())]
 #[case::no_source("SourceVanished", |all: &mut Observation| all.source.set = None)]
 #[case::source_being_deleted("SourceVanished", |all: &mut Observation| {
     all.source.set.as_mut().expect("it exists").is_terminating = true;

@@ -78,6 +78,8 @@ struct World {
     broken_law: Option<String>,
     /// Somebody has widened the window of the source.
     is_widened: bool,
+    /// The migration is in the namespace of the source: both copies of its capture are one Secret.
+    is_in_source: bool,
 }
 
 fn index(side: Side) -> usize {

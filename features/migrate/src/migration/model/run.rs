@@ -80,6 +80,7 @@ impl World {
             elapsed: Duration::from_secs(1_000),
             broken_law: None,
             is_widened: false,
+            is_in_source: false,
         };
         world
             .cluster_mut(Side::Source)
@@ -122,6 +123,13 @@ impl World {
 
     fn apply(&mut self, change: &Change) {
         match change {
+            Change::StoreCapture { body } if self.is_in_source => {
+                if !body["metadata"]["ownerReferences"].is_null() {
+                    self.breaks("the only capture is deleted with the migration".to_owned());
+                }
+                self.cluster_mut(Side::Source)
+                    .create(ObjectKind::Secret, body.clone());
+            }
             Change::StoreCapture { body } => {
                 self.management.create(ObjectKind::Secret, body.clone());
             }
@@ -162,6 +170,11 @@ impl World {
                 if target.kind == ObjectKind::StatefulSet && has_pods {
                     self.breaks(format!("the {side} lost its pods with their StatefulSet"));
                 }
+                if (*side, target.kind) == (Side::Source, ObjectKind::Volume)
+                    && !self.locks_show_the_clean_up()
+                {
+                    self.breaks(format!("{target} went before the locks show the clean-up"));
+                }
                 self.cluster_mut(*side).delete(target);
                 if target.kind == ObjectKind::StatefulSet {
                     self.cluster_mut(*side)
@@ -170,6 +183,17 @@ impl World {
             }
         }
         self.check_laws();
+    }
+
+    /// A lost migration can be restored from either lock.
+    fn locks_show_the_clean_up(&self) -> bool {
+        Side::BOTH.iter().all(|side| {
+            let locks = self.cluster(*side).list(ObjectKind::ConfigMap);
+            let journal = locks
+                .first()
+                .and_then(|lock| lock["data"]["journal"].as_str());
+            journal.is_some_and(|journal| journal.contains(r#""cleanupStarted":true"#))
+        })
     }
 
     /// Somebody widens the window of the source to all ordinals, creating its StatefulSet again if need be, or
@@ -297,10 +321,9 @@ impl Operator {
         for (field, value) in fields.as_object().into_iter().flatten() {
             all[field] = value.clone();
         }
-        let without_ordinals = all
-            .as_object_mut()
-            .and_then(|fields| fields.remove("withoutOrdinals"))
-            .is_some();
+        let mut world = |field| all.as_object_mut().and_then(|all| all.remove(field));
+        let without_ordinals = world("withoutOrdinals").is_some();
+        world("inSource");
         let spec = crate::migration::fixture::spec(&all);
         Self {
             record: StatefulSetMigrationStatus {
@@ -377,20 +400,24 @@ impl Operator {
             ..OwnerReference::default()
         };
         let seconds = i64::try_from(world.elapsed.as_secs()).expect("small");
+        let (namespace, management_cluster, beside) = if world.is_in_source {
+            let source = world.cluster(Side::Source);
+            (NAMESPACES[0], &*source.identity, source)
+        } else {
+            ("ops", "cluster-management", &world.management)
+        };
         plan(&PassInput {
             spec: &self.spec,
             record: &self.record,
-            namespace: "ops",
+            namespace,
             owner: &owner,
-            management_cluster: "cluster-management",
+            management_cluster,
             generation: 1,
             is_deleting: false,
             is_paused: false,
             is_checked: self.is_checked,
             zones: &zones,
-            capture: world
-                .management
-                .get(ObjectKind::Secret, &capture_name(SET, RUN)),
+            capture: beside.get(ObjectKind::Secret, &capture_name(SET, RUN)),
             source: &documents[0],
             destination: &documents[1],
             disks: &self.reads,

@@ -110,10 +110,13 @@ const ORPHAN: &str = r#"{"strategy": "OrphanAdopt"}"#;
 /// The same with a server that drops `spec.ordinals`.
 const WITHOUT_ORDINALS: &str = r#"{"strategy": "OrphanAdopt", "withoutOrdinals": true}"#;
 const WINDOW: &str = "{}";
+/// The migration is in the namespace of the source.
+const IN_SOURCE: &str = r#"{"inSource": true}"#;
 
 fn begun(window: Window, fields: &Value) -> (World, Operator) {
     let mut world = World::new(window);
     world.cluster_mut(Side::Source).drops_ordinals = fields["withoutOrdinals"] == true;
+    world.is_in_source = fields["inSource"] == true;
     (world, Operator::new(fields))
 }
 
@@ -132,6 +135,7 @@ fn finished(seed: u64, luck: Luck, window: Window, fields: &Value) -> Result<Wor
 #[case::crashes(CRASHES, BASE, WINDOW)]
 #[case::lost_answers(LOST_ANSWERS, BASE, WINDOW)]
 #[case::from_another_start(LOST_ANSWERS, FROM_5, WINDOW)]
+#[case::in_the_source(LOST_ANSWERS, BASE, IN_SOURCE)]
 #[case::orphans(FAIR, BASE, ORPHAN)]
 #[case::orphans_and_lost_answers(LOST_ANSWERS, FROM_5, ORPHAN)]
 #[case::orphans_without_ordinals(LOST_ANSWERS, BASE, WITHOUT_ORDINALS)]
@@ -190,6 +194,7 @@ fn a_source_that_is_kept_stays_fenced() {
 #[case::fair(FAIR, WINDOW)]
 #[case::crashes(CRASHES, WINDOW)]
 #[case::lost_answers(LOST_ANSWERS, WINDOW)]
+#[case::in_the_source(LOST_ANSWERS, IN_SOURCE)]
 #[case::orphans(FAIR, ORPHAN)]
 #[case::orphans_and_lost_answers(LOST_ANSWERS, ORPHAN)]
 #[case::orphans_without_ordinals(FAIR, WITHOUT_ORDINALS)]
@@ -404,6 +409,30 @@ fn a_hydrated_claim_is_on_record() {
         assert_eq!(claim.dest_pvc_uid, live.map(|live| version(live).uid));
         assert_eq!(claim.dest_pv.as_ref(), Some(&claim.source_pv));
     }
+}
+
+#[rstest]
+#[case::a_clean_up(None, Phase::Finalizing)]
+#[case::the_end_of_a_rollback(Some(Abort::Rollback), Phase::RollingBack)]
+fn without_its_locks_a_run_deletes_nothing(#[case] abort: Option<Abort>, #[case] phase: Phase) {
+    let (mut world, mut operator) = begun(BASE, &json!({}));
+    let mut random = Random::seeded(6);
+    let has_moved = |operator: &Operator| operator.phase() == Phase::MigratingPods;
+    run_until(&mut world, &mut operator, &mut random, FAIR, has_moved).expect("it is prepared");
+    operator.spec.abort = abort;
+    let is_there = |operator: &Operator| operator.phase() == phase;
+    run_until(&mut world, &mut operator, &mut random, FAIR, is_there).expect("it goes on");
+    // Somebody has restored the migration in another management cluster.
+    let source = world.cluster_mut(Side::Source);
+    source.edit(ObjectKind::ConfigMap, "stsm-web", |lock| {
+        lock["data"]["managementCluster"] = "another".into();
+    });
+    let before = operator.changes.len();
+    let is_held = |operator: &Operator| {
+        operator.record.hold.map(|hold| hold.reason) == Some(HoldReason::LockLost)
+    };
+    run_until(&mut world, &mut operator, &mut random, FAIR, is_held).expect("it holds");
+    assert_eq!(operator.changes.len(), before);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::migration::fixture::{RUN, claim, observed, pod, record, spec, tombstone, volume};
 use crate::migration::observation::VolumePhase;
+use crate::record::lock::LockOwnership;
 
 struct Case {
     spec: Value,
@@ -349,7 +350,7 @@ fn a_window_that_somebody_changed_is_not_changed_back(
 
 #[rstest]
 #[case::without_a_destination(|all: &mut Observation| all.destination.set = None, "complete")]
-#[case::without_a_lock(|all: &mut Observation| all.source.lock = None, "complete")]
+#[case::without_a_lock(|all: &mut Observation| all.source.lock = LockOwnership::Missing, "complete")]
 #[case::with_another_cluster(
     |all: &mut Observation| all.destination.identity = Some("other".into()), "hold IdentityChanged")]
 fn a_rollback_is_complete_once_all_are_back(

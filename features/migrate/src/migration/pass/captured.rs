@@ -14,7 +14,9 @@ use crate::migration::documents::version;
 use crate::migration::extract;
 use crate::migration::observation::{SetState, Version};
 use crate::migration::rendered::{Rendered, Translation, rendered};
-use crate::record::capture::{Capture, CaptureCopies, CapturedObjects, PackedCapture, compare};
+use crate::record::capture::{
+    Capture, CaptureCopies, CapturedObjects, PackedCapture, any_intact, compare,
+};
 use crate::translate::Document;
 use crate::translate::edits::{edits, edits_of_sent};
 
@@ -104,9 +106,14 @@ impl Pass<'_> {
             | CaptureCopies::LoneCopy {
                 capture: packed, ..
             } => packed.clone(),
+            // Once both copies were there, either of them suffices.
             CaptureCopies::OtherContent { error, .. } => {
-                let message = format!("{error}; remove that Secret and raise spec.retry");
-                return Err((HoldReason::DestinationConflict, message));
+                let copies = [&beside, &in_source].into_iter().flatten();
+                let intact = recorded.and_then(|_| any_intact(copies, &self.run, recorded));
+                intact.ok_or_else(|| {
+                    let message = format!("{error}; remove that Secret and raise spec.retry");
+                    (HoldReason::DestinationConflict, message)
+                })?
             }
             CaptureCopies::Missing => self.new_capture(recorded)?,
         };
@@ -131,7 +138,10 @@ impl Pass<'_> {
     }
 
     /// Captures the source as it is now, unless a capture was recorded already.
-    fn new_capture(&self, recorded: Option<&str>) -> Result<PackedCapture, (HoldReason, String)> {
+    pub(super) fn new_capture(
+        &self,
+        recorded: Option<&str>,
+    ) -> Result<PackedCapture, (HoldReason, String)> {
         if recorded.is_some() {
             let message = "both Secrets of the capture are gone; restore one from a backup and raise spec.retry";
             return Err((HoldReason::DestinationConflict, message.to_owned()));

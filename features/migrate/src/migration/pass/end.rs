@@ -7,11 +7,13 @@ use api::migrate::{CleanupPolicy, FailReason, HoldReason, Phase, StepName};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use super::captured::Captured;
-use super::{Pass, Plan};
-use crate::migration::decision::{Change, Decision, Step};
+use super::{Next, Pass, Plan};
+use crate::migration::decision::{Change, Decision, Interference, Step};
 use crate::migration::documents::version;
 use crate::migration::extract;
 use crate::migration::finish::{self, Finish, MovedClaims};
+use crate::migration::handover::Direction;
+use crate::migration::interference;
 use crate::migration::observation::{Side, Version};
 use crate::migration::rendered::templates;
 use crate::migration::undo::{self, Undo};
@@ -21,6 +23,10 @@ use crate::translate::names::ClaimNames;
 
 impl Pass<'_> {
     pub(super) fn finish(mut self, input: &Captured) -> Plan {
+        if let Some(step) = self.due_mirror() {
+            return self.ends(Next::Mirror(step));
+        }
+        self.find_edits(input);
         let keeps_source = self.input.spec.source_cleanup.policy == CleanupPolicy::Keep;
         let goal = if keeps_source {
             LockGoal::Release
@@ -65,9 +71,10 @@ impl Pass<'_> {
             elapsed: self.input.elapsed,
         });
         if decision == Decision::Done {
-            self.record.completion_time = Some(Time(self.input.now));
-            return self.goes_on(Phase::Completed);
+            return self.reaches(Phase::Completed);
         }
+        let edited = || interference::edited(&self.judged(Direction::Forward));
+        let decision = self.undisturbed(decision, StepName::Unlock, edited);
         if decision.step().is_some_and(StepName::is_cleanup) {
             self.record.cleanup_started |= matches!(decision, Decision::Act(_));
         }
@@ -87,7 +94,7 @@ impl Pass<'_> {
         left.map(|one| (extract::name(one), version(one))).collect()
     }
 
-    fn unlock(&self, goal: LockGoal) -> Vec<Change> {
+    pub(super) fn unlock(&self, goal: LockGoal) -> Vec<Change> {
         let Some(lock) = self.lock(goal) else {
             return Vec::new();
         };
@@ -148,6 +155,12 @@ impl Pass<'_> {
     }
 
     pub(super) fn undo(self, input: &Captured) -> Plan {
+        if let Some(step) = self.due_mirror() {
+            return self.ends(Next::Mirror(step));
+        }
+        if let Some(step) = self.due_mirror() {
+            return self.ends(Next::Mirror(step));
+        }
         let of_ordinals = input.rendered.claims.iter();
         let claims = of_ordinals.flat_map(|(ordinal, claims)| {
             let claims = claims.iter().cloned();
@@ -165,12 +178,46 @@ impl Pass<'_> {
             unlock: &unlock,
             observation: &self.observation,
         });
-        if decision != Decision::Done {
-            return self.decided(decision);
+        if decision == Decision::Done {
+            return self.reaches(Phase::RolledBack);
         }
-        let mut pass = self;
-        pass.record.completion_time = Some(Time(pass.input.now));
-        pass.goes_on(Phase::RolledBack)
+        let decision = self.undisturbed(decision, StepName::RUnlock, || None);
+        self.decided(decision)
+    }
+
+    /// Until the last step, which removes the locks, nothing is changed without both of them, or against somebody
+    /// who interferes.
+    fn undisturbed(
+        &self,
+        decision: Decision,
+        last: StepName,
+        others: impl FnOnce() -> Option<Interference>,
+    ) -> Decision {
+        let is_next = decision.step().is_some_and(|step| step != last);
+        // After a restart, a wait may come again although the first lock is gone.
+        let intent = self.input.record.intent.as_ref();
+        let is_unlocking = intent.is_some_and(|intent| intent.step == last);
+        let is_judged = is_next && (matches!(decision, Decision::Act(_)) || !is_unlocking);
+        let lock = || interference::lock(&self.judged(Direction::Back));
+        let found = is_judged.then(|| lock().or_else(others)).flatten();
+        found.map_or(decision, Decision::Hold)
+    }
+
+    /// The last change has removed everything: a capture is gone that is the only one, because the migration is in
+    /// the namespace of the source.
+    pub(super) fn has_unlocked(&self, at: StepName) -> bool {
+        let input = self.input;
+        let intent = input.record.intent.as_ref();
+        let mut sides = [input.source, input.destination].into_iter();
+        intent.is_some_and(|intent| intent.step == at)
+            && input.capture.is_none()
+            && input.source.capture.is_none()
+            && sides.all(|side| side.lock.is_none())
+    }
+
+    pub(super) fn reaches(mut self, phase: Phase) -> Plan {
+        self.record.completion_time = Some(Time(self.input.now));
+        self.goes_on(phase)
     }
 
     /// `abort: Leave`: the journal goes to both locks, which are released; nothing else changes.

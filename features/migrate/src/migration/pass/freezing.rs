@@ -2,19 +2,21 @@
 
 use std::collections::BTreeSet;
 
-use api::migrate::{CaptureRecord, HoldReason, Phase, StepName, Strategy};
+use api::migrate::{
+    CaptureRecord, FailReason, HoldReason, Phase, StatefulSetMigrationStatus, StepName, Strategy,
+};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::Value;
 
 use super::captured::Captured;
 use super::{Next, Pass, Plan};
-use crate::migration::decision::Decision;
+use crate::migration::decision::{Decision, Interference};
 use crate::migration::documents::version;
 use crate::migration::extract;
 use crate::migration::freeze::{self, Freeze, LockState, New, NewPair};
 use crate::migration::observation::Side;
 use crate::migration::rendered::{Rendered, templates};
-use crate::record::capture::CaptureCopies;
+use crate::record::capture::{CaptureCopies, PackedCapture};
 use crate::record::hashes::template_sha256;
 use crate::record::lock::{LockAction, LockGoal, next_action};
 use crate::translate::Document;
@@ -59,11 +61,14 @@ impl Pass<'_> {
             live: live(self.input.destination.set.as_ref()),
         };
         self.record_pairs(&pairs);
-        let decision = freeze::next(&Freeze {
+        let source_cluster = self.record.source_cluster_uid.as_deref();
+        let is_one_capture = source_cluster == Some(self.input.management_cluster)
+            && self.input.namespace == self.input.spec.source_namespace;
+        let freeze = Freeze {
             run: &self.run,
             namespace: self.input.namespace,
             source_namespace: &self.input.spec.source_namespace,
-            owner: self.input.owner,
+            owner: (!is_one_capture).then_some(self.input.owner),
             copies: &input.copies,
             orphans: self.record.strategy == Some(Strategy::OrphanAdopt),
             orphan_started: self.record.orphan_started,
@@ -77,7 +82,18 @@ impl Pass<'_> {
             volumes: &volumes,
             pairs: &pairs,
             new_set: &new_set,
-        });
+        };
+        if let Some(hold) = self.outdated_copy(input) {
+            return self.decided(Decision::Hold(hold));
+        }
+        let intent = self.input.record.intent.as_ref();
+        let at = intent.map_or(StepName::Capture, |intent| intent.step);
+        let has_only_locks = matches!(at, StepName::Capture | StepName::Lock | StepName::RUnlock);
+        let refused = freeze::refused(&freeze).filter(|_| has_only_locks);
+        if refused.is_some() || at == StepName::RUnlock {
+            return self.gives_way(refused);
+        }
+        let decision = freeze::next(&freeze);
         if decision != Decision::Done {
             return self.starts(decision);
         }
@@ -85,6 +101,54 @@ impl Pass<'_> {
             capture.dest_template_sha256 = Some(template_sha256(set.value()));
         }
         self.goes_on(Phase::MigratingPods)
+    }
+
+    /// Nothing was changed yet but for locks and captures. Ours go, and the run begins anew: with a failure if another
+    /// run has the StatefulSet, else with the checks.
+    fn gives_way(mut self, refused: Option<Interference>) -> Plan {
+        self.record.capture = None;
+        if let Some(change) = self.unlock(LockGoal::Remove).into_iter().next() {
+            return self.decided(Decision::act(StepName::RUnlock, None, change));
+        }
+        let former = self.record;
+        self.record = StatefulSetMigrationStatus {
+            run_id: former.run_id,
+            conditions: former.conditions,
+            preflight: former.preflight,
+            observed_generation: former.observed_generation,
+            observed_retry: former.observed_retry,
+            ..StatefulSetMigrationStatus::default()
+        };
+        let foreign = refused.filter(|hold| hold.reason == HoldReason::LockLost);
+        let Some(foreign) = foreign else {
+            return self.goes_on(Phase::PreFlightChecks);
+        };
+        self.record.failure = Some(FailReason::PreflightBlocked);
+        self.record.last_error = Some(foreign.message);
+        self.goes_on(Phase::Failed)
+    }
+
+    /// A run that gave way has left its copy beside the migration, which the operator may not delete. It counts only
+    /// while it shows the source as it is.
+    fn outdated_copy(&self, input: &Captured) -> Option<Interference> {
+        let is_left =
+            !self.record.started && matches!(input.copies, CaptureCopies::LoneCopy { .. });
+        let now = is_left.then(|| self.new_capture(None).ok())??;
+        let content = |packed: &PackedCapture| {
+            let capture = packed.capture();
+            let objects = capture.claims().iter().chain(capture.volumes());
+            let objects: BTreeSet<String> = objects.map(|one| version(one).uid).collect();
+            (capture.template_sha256(), objects)
+        };
+        (content(&now) != content(&input.packed)).then(|| Interference {
+            reason: HoldReason::DestinationConflict,
+            ordinal: None,
+            message: format!(
+                "Secret {}/{} has an earlier capture of the source; delete it and raise spec.retry",
+                self.input.namespace,
+                input.packed.name()
+            ),
+        })
     }
 
     /// Records the objects of the destination once they are bound.
@@ -177,3 +241,6 @@ impl Pass<'_> {
 pub(super) fn live<K: k8s_openapi::Resource>(value: Option<&Value>) -> Option<Document<K>> {
     Document::read(value?.clone()).ok()
 }
+
+#[cfg(test)]
+mod tests;

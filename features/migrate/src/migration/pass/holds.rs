@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use api::migrate::{HoldEnd, HoldReason, HoldRecord, Phase, StatefulSetMigrationStatus, StepName};
+use api::migrate::{
+    HoldEnd, HoldReason, HoldRecord, Phase, StatefulSetMigrationSpec, StatefulSetMigrationStatus,
+    StepName,
+};
 
 use super::{Next, PassInput, Plan};
 use crate::migration::decision::{Decision, Failure, Interference, Step};
@@ -13,7 +16,8 @@ use crate::migration::progress::begun_again;
 /// | recorded hold ends    | still found | retry raised, or accepted | so                              |
 /// |-----------------------|-------------|---------------------------|---------------------------------|
 /// | SourceWidened         | yes         | retry raised              | set the window back, once       |
-/// | any, or none recorded | yes         | any                       | hold, and record it             |
+/// | any, or none recorded | yes         | any                       | hold; see [`kept_hold`]         |
+/// | any, waiting for abort | no         | any                       | keep it, and wait for abort     |
 /// | by itself             | no          | any                       | go on                           |
 /// | by a person           | no          | no                        | hold: the cause is gone         |
 /// | by a person           | no          | yes                       | go on; the retry is used up     |
@@ -30,13 +34,10 @@ pub(super) fn lasting_hold(input: &PassInput<'_>, mut plan: Plan) -> Plan {
         return plan;
     }
     if let Next::Decided(Decision::Hold(hold)) = &plan.next {
-        plan.record.hold = Some(HoldRecord {
-            reason: hold.reason,
-            ordinal: hold.ordinal,
-        });
+        plan.record.hold = Some(kept_hold(input.record.hold, hold, input.spec));
         return plan;
     }
-    let Some(hold) = input.record.hold else {
+    let Some(hold) = input.record.hold.filter(|_| plan.next != Next::AwaitAbort) else {
         return plan;
     };
     let (reason, ordinal) = (hold.reason, hold.ordinal);
@@ -70,6 +71,29 @@ pub(super) fn lasting_hold(input: &PassInput<'_>, mut plan: Plan) -> Plan {
         record: input.record.clone(),
         ..plan
     }
+}
+
+/// What the record says after a hold was found: its cause may be gone later, but not what a person has to accept.
+///
+/// | recorded hold ends        | found one ends | record       |
+/// |---------------------------|----------------|--------------|
+/// | when accepted, and is not | any            | stays        |
+/// | by a retry                | by itself      | stays        |
+/// | any other, or none        | any            | found one    |
+pub fn kept_hold(
+    recorded: Option<HoldRecord>,
+    found: &Interference,
+    spec: &StatefulSetMigrationSpec,
+) -> HoldRecord {
+    let stays = |recorded: &HoldRecord| match recorded.reason.end() {
+        HoldEnd::Acknowledged => !spec.acknowledges(recorded.reason.as_str(), recorded.ordinal),
+        HoldEnd::Retry => found.reason.end() == HoldEnd::ByItself,
+        HoldEnd::ByItself => false,
+    };
+    recorded.filter(stays).unwrap_or(HoldRecord {
+        reason: found.reason,
+        ordinal: found.ordinal,
+    })
 }
 
 /// The intent to set the window of the source back was saved.

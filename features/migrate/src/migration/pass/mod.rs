@@ -43,6 +43,7 @@ use crate::record::lock::{Lock, LockGoal, LockIdentity};
 use crate::record::mirror;
 use crate::translate::Document;
 use captured::{CaptureKey, Captured};
+pub use holds::kept_hold;
 use holds::{lasting_hold, limited};
 
 /// Everything that a pass knows.
@@ -150,8 +151,12 @@ pub fn plan(input: &PassInput<'_>) -> Plan {
         spec: input.spec,
         record: input.record,
         is_deleting: input.is_deleting,
+        is_paused: input.is_paused || input.spec.paused,
         is_edited: input.record.observed_generation != Some(input.generation),
     });
+    if course == Course::Pause {
+        return limited(input, lasting_hold(input, unchanged(input, Next::Paused)));
+    }
     let mut pass = Pass::new(input);
     if course.writes() {
         pass.read_mirrors();
@@ -169,12 +174,12 @@ pub fn plan(input: &PassInput<'_>) -> Plan {
         plan.repair = Pass::new(input).narrowed_source(course);
     }
     let can_hold = match course {
-        Course::Freeze | Course::Move | Course::Finish => true,
+        Course::Freeze | Course::Move | Course::Finish | Course::AwaitAbort => true,
         // A rollback that begins is a decision of a person.
         Course::RollBack => input.record.phase == Some(Phase::RollingBack),
         Course::Check
-        | Course::AwaitAbort
         | Course::Leave
+        | Course::Pause
         | Course::Rest
         | Course::Blocked
         | Course::Release => false,
@@ -195,20 +200,26 @@ pub fn plan(input: &PassInput<'_>) -> Plan {
 
 /// A wait that no part of the run decides: a cluster or EC2 does not answer.
 pub fn stalled(input: &PassInput<'_>, wait: Wait) -> Plan {
-    let plan = Plan {
-        next: Next::Decided(Decision::Wait(wait)),
+    limited(input, unchanged(input, Next::Decided(Decision::Wait(wait))))
+}
+
+/// Nothing was read, so nothing is recorded.
+fn unchanged(input: &PassInput<'_>, next: Next) -> Plan {
+    Plan {
+        next,
         record: input.record.clone(),
         memory: input.memory.clone(),
         is_stalled: false,
         repair: None,
-    };
-    limited(input, plan)
+    }
 }
 
 /// A pass in progress.
 struct Pass<'a> {
     input: &'a PassInput<'a>,
     run: String,
+    /// Whose locks are ours.
+    identity: LockIdentity,
     observation: Observation,
     record: StatefulSetMigrationStatus,
     memory: Memory,
@@ -221,9 +232,14 @@ impl<'a> Pass<'a> {
             .run_id
             .clone()
             .unwrap_or_else(|| input.owner.uid.clone());
+        let identity = LockIdentity {
+            run_id: run.clone(),
+            cluster: input.management_cluster.to_owned(),
+            object: format!("{}/{}", input.namespace, input.owner.name),
+        };
         let observation = Observation {
-            source: input.source.state(&run),
-            destination: input.destination.state(&run),
+            source: input.source.state(&identity),
+            destination: input.destination.state(&identity),
             disks: input.disks.clone(),
             snapshots: input.snapshots.clone(),
         };
@@ -234,11 +250,11 @@ impl<'a> Pass<'a> {
             memory.source_absent_since.get_or_insert(input.elapsed);
         }
         let mut record = input.record.clone();
-        record.run_id = Some(run.clone());
         record.observed_generation = Some(input.generation);
         Self {
             input,
             run,
+            identity,
             observation,
             record,
             memory,
@@ -255,10 +271,15 @@ impl<'a> Pass<'a> {
             Course::Move => {
                 self.with_capture(|pass, captured| pass.moves(captured, Direction::Forward))
             }
+            Course::Finish if self.has_unlocked(StepName::Unlock) => self.reaches(Phase::Completed),
+            Course::RollBack if self.has_unlocked(StepName::RUnlock) => {
+                self.reaches(Phase::RolledBack)
+            }
             Course::Finish => self.with_capture(Pass::finish),
             Course::RollBack => self.with_capture(Pass::roll_back),
             Course::AwaitAbort => self.await_abort(),
             Course::Leave => self.leave(),
+            Course::Pause => self.ends(Next::Paused),
             Course::Rest | Course::Blocked => self.ends(Next::Rest),
             Course::Release => self.ends(Next::Release),
         }
@@ -266,14 +287,19 @@ impl<'a> Pass<'a> {
 
     /// Nothing is written to a cluster that is not the recorded one.
     fn changed_identity(&self) -> Option<Interference> {
-        interference::identity(&Run {
-            record: self.input.record,
+        interference::identity(&self.judged(Direction::Forward))
+    }
+
+    /// The run, to be searched for interference.
+    pub(super) fn judged(&self, direction: Direction) -> Run<'_> {
+        Run {
+            record: &self.record,
             id: &self.run,
             set: &self.input.spec.stateful_set_name,
-            direction: Direction::Forward,
-            is_prepared: false,
+            direction,
+            is_prepared: true,
             observation: &self.observation,
-        })
+        }
     }
 
     fn ends(self, next: Next) -> Plan {
@@ -288,19 +314,12 @@ impl<'a> Pass<'a> {
 
     /// The change that sets the window of a widened source back.
     fn narrowed_source(&self, course: Course) -> Option<Step> {
-        let run = Run {
-            record: &self.record,
-            id: &self.run,
-            set: &self.input.spec.stateful_set_name,
-            direction: if course == Course::RollBack {
-                Direction::Back
-            } else {
-                Direction::Forward
-            },
-            is_prepared: true,
-            observation: &self.observation,
+        let direction = if course == Course::RollBack {
+            Direction::Back
+        } else {
+            Direction::Forward
         };
-        interference::narrowed(&run, &self.input.spec.source_namespace)
+        interference::narrowed(&self.judged(direction), &self.input.spec.source_namespace)
     }
 
     fn decided(self, decision: Decision) -> Plan {
@@ -331,6 +350,7 @@ impl<'a> Pass<'a> {
             | Course::AwaitAbort
             | Course::RollBack
             | Course::Leave
+            | Course::Pause
             | Course::Rest
             | Course::Blocked
             | Course::Release => Phase::MigratingPods,
@@ -345,6 +365,7 @@ impl<'a> Pass<'a> {
     /// | passed     | yes    | planned, with the plan                               |
     /// | passed     | no     | the record of the source as it is now, then freeze   |
     fn check(mut self) -> Plan {
+        self.record.run_id = Some(self.run.clone());
         self.record.observed_retry = self.input.spec.retry;
         let Some(is_passed) = self.input.is_checked else {
             self.record.phase = Some(Phase::PreFlightChecks);
@@ -382,13 +403,11 @@ impl<'a> Pass<'a> {
         Document::read(self.input.source.set.clone()?).ok()
     }
 
+    /// The ordinal in motion is finished, unless the run has failed at it.
     fn await_abort(self) -> Plan {
-        let is_moving = self
-            .record
-            .ordinals
-            .iter()
-            .any(|ordinal| ordinal.location == Location::Moving);
-        if is_moving {
+        let mut ordinals = self.record.ordinals.iter();
+        let is_moving = ordinals.any(|ordinal| ordinal.location == Location::Moving);
+        if is_moving && !self.has_failed() {
             return self.with_capture(|pass, rendered| pass.moves(rendered, Direction::Forward));
         }
         self.ends(Next::AwaitAbort)
@@ -412,21 +431,19 @@ impl<'a> Pass<'a> {
         tags.map(|(key, value)| (key.to_owned(), value)).into()
     }
 
-    pub(super) fn identity(&self) -> LockIdentity {
-        LockIdentity {
-            run_id: self.run.clone(),
-            cluster: self.input.management_cluster.to_owned(),
-            object: format!("{}/{}", self.input.namespace, self.input.owner.name),
-        }
-    }
-
     /// The lock with the record as the API server has it. A released one has no intent: the intent to release the
     /// other lock would make it outdated again.
     pub(super) fn lock(&self, goal: LockGoal) -> Option<Lock> {
         let mut record = self.input.record.clone();
         record.intent = record.intent.filter(|_| goal != LockGoal::Release);
         let journal = Journal::of(&record);
-        Lock::of(self.identity(), goal.phase(), self.input.spec, &journal).ok()
+        Lock::of(
+            self.identity.clone(),
+            goal.phase(),
+            self.input.spec,
+            &journal,
+        )
+        .ok()
     }
 
     pub(super) fn closing(&self) -> Closing<'_> {
@@ -496,7 +513,7 @@ impl<'a> Pass<'a> {
             direction,
             marker: &self.marker(),
             is_intent_unused: self.input.is_intent_unused,
-            is_paused: self.input.is_paused || self.input.spec.paused,
+            is_paused: self.may_not_begin(direction),
             claims: &input.rendered.claims,
             exhausted_budget: self.input.exhausted_budget,
             observation: &self.observation,
@@ -510,6 +527,7 @@ impl<'a> Pass<'a> {
                 Direction::Back if self.record.orphan_started => self.recreate(input),
                 Direction::Back => self.undo(input),
             },
+            moves::Next::Paused if self.input.is_deleting => self.ends(Next::AwaitAbort),
             moves::Next::LimitReached | moves::Next::Paused => self.ends(Next::Paused),
             moves::Next::Hold(hold) => self.decided(Decision::Hold(hold)),
             moves::Next::Ordinal {
@@ -534,8 +552,18 @@ impl<'a> Pass<'a> {
         }
     }
 
+    /// While the object is being deleted, no ordinal begins to move, and every ordinal may return.
+    fn may_not_begin(&self, direction: Direction) -> bool {
+        let is_paused = self.input.is_paused || self.input.spec.paused;
+        match direction {
+            Direction::Forward => is_paused || self.input.is_deleting,
+            Direction::Back => is_paused && !self.input.is_deleting,
+        }
+    }
+
     fn roll_back(mut self, input: &Captured) -> Plan {
         if self.input.record.phase != Some(Phase::RollingBack) {
+            self.record.rolling_back = true;
             self.record.hold = None;
             self.record.failure = None;
             self.record.last_error = None;

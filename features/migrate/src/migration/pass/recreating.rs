@@ -6,7 +6,7 @@ use super::captured::Captured;
 use super::{Next, Pass, Plan};
 use crate::migration::decision::{Change, Decision, ObjectKind};
 use crate::migration::handover::Direction;
-use crate::migration::interference::{self, Run};
+use crate::migration::interference;
 use crate::migration::observation::Side;
 use crate::migration::orphan::{is_recreated, recreated, recreated_by_others, remaining};
 use crate::translate::window::Window;
@@ -40,15 +40,7 @@ impl Pass<'_> {
             }
             return self.undo(input);
         }
-        let lost = interference::lock(&Run {
-            record: &self.record,
-            id: &self.run,
-            set: name,
-            direction: Direction::Back,
-            is_prepared: false,
-            observation: &self.observation,
-        });
-        if let Some(hold) = lost {
+        if let Some(hold) = interference::lock(&self.judged(Direction::Back)) {
             return self.decided(Decision::Hold(hold));
         }
         if let Some(step) = self.due_mirror() {

@@ -305,6 +305,85 @@ fn a_window_that_was_set_back_ends_its_hold(
 }
 
 #[test]
+fn a_pause_before_the_checks_records_nothing() {
+    let mut setting = Setting::new(&json!({"paused": true}), record(None));
+    setting.record.started = false;
+    setting.record.phase = None;
+    setting.record.observed_generation = None;
+    let plan = plan(&setting.pass_input(0));
+    assert_eq!((plan.next, plan.record), (Next::Paused, setting.record));
+}
+
+const UNCLEAN: Option<HoldReason> = Some(HoldReason::UncleanDetach);
+const IDENTITY: Option<HoldReason> = Some(HoldReason::IdentityChanged);
+
+#[rstest]
+#[case::none(None, HoldReason::IdentityChanged, &[], HoldReason::IdentityChanged)]
+#[case::ended_by_itself(IDENTITY, HoldReason::LockLost, &[], HoldReason::LockLost)]
+#[case::ended_by_a_retry(WIDENED, HoldReason::LockLost, &[], HoldReason::LockLost)]
+#[case::beside_one_that_ends_by_itself(
+    WIDENED, HoldReason::IdentityChanged, &[], HoldReason::SourceWidened)]
+#[case::to_be_accepted(UNCLEAN, HoldReason::SourceWidened, &[], HoldReason::UncleanDetach)]
+#[case::accepted(UNCLEAN, HoldReason::SourceWidened, &["UncleanDetach/1"], HoldReason::SourceWidened)]
+fn a_hold_replaces_none_that_a_person_has_to_end(
+    #[case] recorded: Option<HoldReason>,
+    #[case] reason: HoldReason,
+    #[case] accepted: &[&str],
+    #[case] expected: HoldReason,
+) {
+    let setting = Setting::new(&json!({"acknowledge": accepted}), record(recorded));
+    let plan = lasting_hold(&setting.pass_input(1), setting.plan(found(reason)));
+    assert_eq!(plan.record.hold.map(|hold| hold.reason), Some(expected));
+    assert_eq!(summary(&plan), format!("holds {reason}"));
+}
+
+/// Ordinal 1 is at `step` while the object is being deleted.
+fn deleted(hold: Option<HoldReason>, step: Option<StepName>, phase: Phase) -> Plan {
+    let mut setting = Setting::new(&json!({}), record(hold));
+    setting.record.phase = Some(phase);
+    setting.record.ordinals = vec![api::migrate::OrdinalRecord {
+        ordinal: 1,
+        location: step.map_or(Location::Source, |_| Location::Moving),
+        step,
+        ..api::migrate::OrdinalRecord::default()
+    }];
+    plan(&PassInput {
+        is_deleting: true,
+        ..setting.pass_input(0)
+    })
+}
+
+#[rstest]
+#[case::failed(Some(StepName::Detach), Phase::Failed)]
+#[case::without_an_ordinal_in_motion(None, Phase::MigratingPods)]
+fn a_deleted_run_waits_for_abort_and_keeps_its_hold(
+    #[case] step: Option<StepName>,
+    #[case] phase: Phase,
+) {
+    let plan = deleted(UNCLEAN, step, phase);
+    assert_eq!(plan.next, Next::AwaitAbort);
+    assert_eq!(plan.record.hold.map(|hold| hold.reason), UNCLEAN);
+}
+
+#[test]
+fn a_rollback_is_on_record() {
+    let mut setting = Setting::new(&json!({"abort": "Rollback"}), record(None));
+    setting.record.phase = Some(Phase::Failed);
+    setting.documents.set = Some(json!({
+        "metadata": {"name": "web", "namespace": "shop"}, "spec": {"template": {}},
+    }));
+    let begun = plan(&setting.pass_input(1)).record;
+    assert_eq!(
+        (begun.phase, begun.rolling_back),
+        (Some(Phase::RollingBack), true)
+    );
+    // A failure on the way back waits for a person.
+    setting.record.rolling_back = true;
+    setting.record.observed_retry = setting.spec.retry;
+    assert_eq!(plan(&setting.pass_input(1)).next, Next::Rest);
+}
+
+#[test]
 fn what_was_edited_is_found_in_both_clusters() {
     let set = |image| {
         let containers = json!([{"name": "app", "image": image}]);

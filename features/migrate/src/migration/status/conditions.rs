@@ -224,6 +224,7 @@ fn deletion_blocked(shown: &Shown<'_>) -> Option<Condition> {
             spec,
             record: shown.status,
             is_deleting: object.is_deleting(),
+            is_paused: false,
             is_edited: false,
         };
         course(&request) == Course::AwaitAbort

@@ -164,6 +164,7 @@ fn the_source_is_restored_before_it_is_unlocked() {
         side: Side::Source,
         target: target(ObjectKind::StatefulSet, "web"),
         patch: json!({"spec": {"ordinals": null}}),
+        obstacle: None,
     };
     let unlock = [Change::Delete {
         side: Side::Source,

@@ -51,6 +51,10 @@ fn no_service(survey: &mut Survey) {
 #[case::a_denied_warning(by(|s| s.arrival.service = Reading::Denied("no".to_owned())), json!({}), &[HeadlessService])]
 #[case::a_forced_denied_warning(by(|s| s.arrival.service = Reading::Denied("no".to_owned())), json!({"force": true}), &[])]
 #[case::denied_information(by(|s| s.snapshots = Reading::Denied("no".to_owned())), json!({}), &[])]
+#[case::unreachable_information(
+    by(|s| s.snapshots = Reading::Unreachable(Outage::Cluster("broken".to_owned()))), json!({}), &[])]
+#[case::a_forced_unreachable_warning(
+    by(|s| s.arrival.service = Reading::Unreachable(Outage::Cluster("broken".to_owned()))), json!({"force": true}), &[])]
 #[case::a_part_that_was_not_read(by(|s| s.arrival.csi_nodes = Reading::NotRead), json!({}), &[AttachLimit, DestDriver])]
 fn a_run_may_begin_names_what_fails(
     #[case] edit: Edit,

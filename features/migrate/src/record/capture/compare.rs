@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::Secret;
 
 use super::packed::secret_key;
-use super::{Capture, Damage, DamagedCapture, PackedCapture};
+use super::{Damage, DamagedCapture, PackedCapture};
 
 /// Where a copy of the capture is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,11 +86,10 @@ pub fn any_intact<'s>(
     copies: impl IntoIterator<Item = &'s Secret>,
     run_id: &str,
     recorded: Option<&str>,
-) -> Option<Capture> {
+) -> Option<PackedCapture> {
     copies
         .into_iter()
         .find_map(|secret| intact(Some(secret), run_id, recorded).ok().flatten())
-        .map(PackedCapture::into_capture)
 }
 
 fn intact(

@@ -53,6 +53,7 @@ fn full_status(
         cleanup_started: true,
         orphan_started: true,
         without_ordinals: true,
+        rolling_back: true,
         run_id: uid(),
         strategy: Some(Strategy::OrphanAdopt),
         observed_retry: i64::MAX,
