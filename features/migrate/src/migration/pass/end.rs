@@ -158,9 +158,6 @@ impl Pass<'_> {
         if let Some(step) = self.due_mirror() {
             return self.ends(Next::Mirror(step));
         }
-        if let Some(step) = self.due_mirror() {
-            return self.ends(Next::Mirror(step));
-        }
         let of_ordinals = input.rendered.claims.iter();
         let claims = of_ordinals.flat_map(|(ordinal, claims)| {
             let claims = claims.iter().cloned();
