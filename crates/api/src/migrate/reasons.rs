@@ -49,6 +49,8 @@ closed_set! {
         ClusterUnreachable = "ClusterUnreachable",
         /// A cluster refuses our login, or the Secret with the kubeconfig became invalid; the message names the field.
         AuthFailed = "AuthFailed",
+        /// A cluster refuses a change: a quota, an admission rule or a missing permission; the message has its answer.
+        ChangeRefused = "ChangeRefused",
         /// EC2 does not answer, fails or throttles.
         Ec2Unavailable = "Ec2Unavailable",
         /// EC2 denies a call; the message names the action.
@@ -68,6 +70,7 @@ impl StallReason {
         match self {
             Self::ClusterUnreachable
             | Self::AuthFailed
+            | Self::ChangeRefused
             | Self::Ec2Unavailable
             | Self::Ec2Denied => true,
             Self::PodTerminating

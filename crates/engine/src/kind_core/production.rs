@@ -244,10 +244,21 @@ pub(super) fn changes(kind: &Kind, stored: &Stored, write: &ObjectWrite<'_>) -> 
     }
 }
 
-/// An error of the API server as the error of a call.
+/// An error of the API server as the error of a call. Its code is the status of the answer, such as `403`.
 impl From<&ApiError> for CallError {
     fn from(error: &ApiError) -> Self {
-        Self::of_class(error.class(), error.to_string())
+        let code = match error {
+            ApiError::Answer { code, .. } => Some(code.to_string()),
+            ApiError::Unreachable { .. }
+            | ApiError::Unreadable { .. }
+            | ApiError::Deposed { .. }
+            | ApiError::Stale { .. }
+            | ApiError::Refused { .. } => None,
+        };
+        Self {
+            code,
+            ..Self::of_class(error.class(), error.to_string())
+        }
     }
 }
 
