@@ -59,7 +59,7 @@ async fn against_a_bare_loop(cluster: &Cluster, progress: &Progress) -> Result<F
             "4,000 applies, bare loop and ours: round {round} of {ROUNDS}"
         ));
         // Alternating, so that a server that becomes slower over time favours neither.
-        let (bare, ours) = if round % 2 == 1 {
+        let (bare, (ours, first)) = if round % 2 == 1 {
             (bare(cluster).await?, cold(cluster).await?)
         } else {
             let ours = cold(cluster).await?;
@@ -71,6 +71,7 @@ async fn against_a_bare_loop(cluster: &Cluster, progress: &Progress) -> Result<F
             format!("{bare:.0}"),
             format!("{ours:.0}"),
             format!("{:.2}", ours / bare),
+            format!("{first:.2}"),
         ]);
     }
     let bar = Bar::at_least(
@@ -78,7 +79,8 @@ async fn against_a_bare_loop(cluster: &Cluster, progress: &Progress) -> Result<F
         median(&ratios),
         0.8,
     );
-    let table = table(["ROUND", "BARE LOOP/S", "PASSES/S", "RATIO"], rows);
+    let header = ["ROUND", "BARE LOOP/S", "PASSES/S", "RATIO", "FIRST AFTER S"];
+    let table = table(header, rows);
     Ok(Found {
         bars: vec![bar],
         notes: vec![table, String::new()],
@@ -181,15 +183,20 @@ fn child(number: usize) -> Value {
     })
 }
 
-/// Passes per second from the operator's start, with all objects in place, until the last child exists.
-async fn cold(cluster: &Cluster) -> Result<f64> {
+/// Passes per second from the operator's start, with all objects in place, until the last child exists; and the
+/// seconds until the first one exists.
+async fn cold(cluster: &Cluster) -> Result<(f64, f64)> {
     let (mark, began) = (cluster.plane.mark(), Timestamp::now());
     cluster.run(&[]).await?;
     cluster.until_children(OBJECTS).await?;
     let applies = applies(cluster.config_map_requests(mark, PROBES).await?);
     cluster.stop().await?;
     cluster.empty(PROBES).await?;
-    rate(&applies, Some(began))
+    let first = applies
+        .values()
+        .min()
+        .map_or(f64::NAN, |first| first.duration_since(began).as_secs_f64());
+    Ok((rate(&applies, Some(began))?, first))
 }
 
 /// Applies per second for the others, from the first to the last, while the odd one has this behaviour.
