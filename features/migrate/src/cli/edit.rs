@@ -15,6 +15,8 @@ use super::{refused, time_limit, wait};
 
 /// The columns of the answer.
 const COLUMNS: &[&str] = &["namespace", "name", "state", "detail"];
+/// How often a change is tried while the operator writes the status.
+const ATTEMPTS: usize = 10;
 
 /// Shows the change, asks, and makes it. With `--timeout` it waits for the end of the run.
 pub(super) async fn edit(
@@ -24,46 +26,76 @@ pub(super) async fn edit(
 ) -> Result<Answer, Failure> {
     let key = session.required_name()?;
     let live = session.live(key).await?;
-    let (patch, lines) = match edit.plan(&live) {
+    let shown = edit.plan(&live);
+    let (patch, lines) = match &shown {
         EditPlan::Refused(why) => {
             return Ok(refused(format!("StatefulSetMigration {key}: {why}")));
         }
-        EditPlan::Nothing(why) => return followed(session, args, key, &live, &why).await,
+        EditPlan::Nothing(why) => return followed(session, args, key, &live, why).await,
         EditPlan::Patch { patch, lines } => (patch, lines),
     };
     eprintln!("StatefulSetMigration {key}:");
-    for line in &lines {
+    for line in lines {
         eprintln!("  {line}");
     }
     confirm(args, "Change it?")?;
-    match patched(session, key, &live, patch).await? {
+    session.cluster.allow_writes();
+    let is_as_shown = |newer: &StatefulSetMigration| {
+        newer.metadata.uid == live.metadata.uid && edit.plan(newer) == shown
+    };
+    match patched(session, key, &live, patch, is_as_shown).await? {
         Ok(written) => followed(session, args, key, &written, &lines[0]).await,
         Err(why) => Ok(refused(why)),
     }
 }
 
-/// Patches exactly the version that was shown. The inner error is a refusal of the API server.
+/// Patches the version that was shown, or a later one that is as shown: the status of a run changes all the time.
+/// The inner error is a refusal of the API server.
 async fn patched(
     session: &MigrateSession,
     key: &ObjectKey,
     live: &StatefulSetMigration,
-    mut patch: Value,
+    patch: &Value,
+    is_as_shown: impl Fn(&StatefulSetMigration) -> bool,
 ) -> Result<Result<StatefulSetMigration, String>, Failure> {
-    patch["metadata"]["uid"] = json!(live.metadata.uid);
-    patch["metadata"]["resourceVersion"] = json!(live.metadata.resource_version);
-    session.cluster.allow_writes();
+    let mut newer = None;
+    for _ in 0..ATTEMPTS {
+        let error = match patched_once(session, key, newer.as_ref().unwrap_or(live), patch).await {
+            Ok(written) => return Ok(Ok(written)),
+            Err(error) => error,
+        };
+        let is_outdated = matches!(
+            error,
+            ApiError::Stale { .. } | ApiError::Answer { code: 409, .. }
+        );
+        let found = if is_outdated {
+            Some(session.live(key).await?).filter(&is_as_shown)
+        } else {
+            None
+        };
+        match found {
+            Some(found) => newer = Some(found),
+            None => return refusal(error).map(Err),
+        }
+    }
+    let what = format!("change StatefulSetMigration {key}");
+    refusal(ApiError::Stale { what }).map(Err)
+}
+
+async fn patched_once(
+    session: &MigrateSession,
+    key: &ObjectKey,
+    version: &StatefulSetMigration,
+    patch: &Value,
+) -> Result<StatefulSetMigration, ApiError> {
+    let mut patch = patch.clone();
+    patch["metadata"]["uid"] = json!(version.metadata.uid);
+    patch["metadata"]["resourceVersion"] = json!(version.metadata.resource_version);
     let api = migrations(session.writer(), key);
     let answer = api
         .patch(&key.name, &PatchParams::default(), &Patch::Merge(patch))
         .await;
-    match answer {
-        Ok(written) => Ok(Ok(written)),
-        Err(error) => refusal(ApiError::classify(
-            format!("change StatefulSetMigration {key}"),
-            error,
-        ))
-        .map(Err),
-    }
+    answer.map_err(|error| ApiError::classify(format!("change StatefulSetMigration {key}"), error))
 }
 
 /// What the API server refuses, for people. Other errors leave open what has happened.
