@@ -106,6 +106,7 @@ impl Deciding<'_> {
     /// | plan                  | so                                            |
     /// |-----------------------|-----------------------------------------------|
     /// | change, mirror        | on live reads: make it; else read first       |
+    /// | mirror of a new phase | save the phase first                          |
     /// | read of EC2           | read, up to three times a pass; then wait     |
     /// | wait                  | wait                                          |
     /// | hold, failure         | a person acts                                 |
@@ -124,6 +125,10 @@ impl Deciding<'_> {
             }
             Next::Decided(Decision::Act(step)) if is_live => {
                 self.goes_on(Move::Write(Box::new(Write::Change(step))))
+            }
+            // A journal shows what is saved. Else this pass would mirror the saved phase and its own in turn.
+            Next::Mirror(_) if is_live && !self.phases.is_empty() => {
+                self.goes_on(Move::Wait(PAUSE))
             }
             Next::Mirror(step) if is_live => {
                 self.goes_on(Move::Write(Box::new(Write::Mirror(step))))
@@ -269,3 +274,6 @@ impl Deciding<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
