@@ -44,7 +44,13 @@ pub fn begun(
         .map(|ordinal| (ordinal, ordinal_record(ordinal, source, set.name())))
         .collect();
     let is_moved = |ordinal| window.contains(ordinal) || dormant == DormantClaims::Move;
-    for claim in &source.claims {
+    let position = |name: &str| {
+        let of_set = names.parse(name);
+        of_set.and_then(|of_set| templates.iter().position(|one| *one == of_set.template))
+    };
+    let mut claims: Vec<&Value> = source.claims.iter().collect();
+    claims.sort_by_key(|claim| position(&extract::name(claim)));
+    for claim in claims {
         let name = extract::name(claim);
         if let (Some(of_set), Some(record)) = (
             names.parse(&name).filter(|of_set| is_moved(of_set.ordinal)),
@@ -124,4 +130,48 @@ fn claim_record(
         volume_id: disk,
         ..ClaimRecord::default()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn claims_are_in_the_order_of_the_templates() {
+        let template = |name: &str| json!({"metadata": {"name": name}});
+        let set = json!({
+            "apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "web"},
+            "spec": {"replicas": 1, "volumeClaimTemplates": [template("logs"), template("data")]},
+        });
+        let claim = |name: &str| json!({"metadata": {"name": name}, "spec": {"volumeName": format!("pv-{name}")}});
+        let volume = |name: &str, disk: &str| {
+            json!({
+                "metadata": {"name": format!("pv-{name}")},
+                "spec": {"csi": {"driver": "ebs.csi.aws.com", "volumeHandle": disk}},
+            })
+        };
+        let source = Documents {
+            claims: vec![claim("data-web-0"), claim("logs-web-0")],
+            volumes: vec![
+                volume("data-web-0", "vol-0000000a"),
+                volume("logs-web-0", "vol-0000000b"),
+            ],
+            ..Documents::default()
+        };
+        let begun = begun(
+            &StatefulSetMigrationStatus::default(),
+            &source,
+            &Documents::default(),
+            &Document::read(set).expect("it is a StatefulSet"),
+            &BTreeMap::new(),
+            DormantClaims::Move,
+        );
+        let disks = begun.ordinals[0]
+            .claims
+            .iter()
+            .map(|claim| &*claim.volume_id);
+        assert_eq!(disks.collect::<Vec<_>>(), ["vol-0000000b", "vol-0000000a"]);
+    }
 }

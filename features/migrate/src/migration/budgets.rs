@@ -40,7 +40,8 @@ pub(super) fn exhausted_budget(
     exhausted.into_iter().next().map(|one| one.budget)
 }
 
-/// The pod that leaves next: forward the lowest in the source, back the highest in the destination.
+/// The pod that leaves next: that of the ordinal in motion; else forward the lowest in the source, back the highest
+/// in the destination.
 fn next_pod(
     spec: &StatefulSetMigrationSpec,
     record: &StatefulSetMigrationStatus,
@@ -50,14 +51,17 @@ fn next_pod(
         .ordinals
         .iter()
         .filter(|one| window.contains(one.ordinal));
-    let ordinal = if record.phase == Some(Phase::RollingBack) {
-        let mut there = of_window.filter(|one| one.location == Location::Destination);
-        there.next_back()?.ordinal
-    } else {
-        let mut there = of_window.filter(|one| one.location == Location::Source);
-        there.next()?.ordinal
+    let at = |location| {
+        of_window
+            .clone()
+            .filter(move |one| one.location == location)
     };
-    Some(format!("{}-{ordinal}", spec.stateful_set_name))
+    let moving = at(Location::Moving).next();
+    let next = match record.phase {
+        Some(Phase::RollingBack) => moving.or_else(|| at(Location::Destination).next_back()),
+        Some(_) | None => moving.or_else(|| at(Location::Source).next()),
+    };
+    Some(format!("{}-{}", spec.stateful_set_name, next?.ordinal))
 }
 
 fn template_labels(set: &Value) -> BTreeMap<String, String> {
@@ -85,4 +89,45 @@ fn counted_pods(documents: &Documents, orphans: Option<&str>) -> Vec<CountedPod>
         }
     });
     pods.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+    use serde_json::json;
+
+    use super::*;
+    use crate::migration::fixture::spec;
+    use api::migrate::{OrdinalRecord, Window};
+
+    #[rstest]
+    #[case::forward(Phase::MigratingPods, [Location::Destination, Location::Source, Location::Source], "web-1")]
+    #[case::back(Phase::RollingBack, [Location::Destination, Location::Destination, Location::Source], "web-1")]
+    #[case::in_motion(Phase::MigratingPods, [Location::Moving, Location::Source, Location::Source], "web-0")]
+    #[case::back_in_motion(Phase::RollingBack, [Location::Destination, Location::Moving, Location::Source], "web-1")]
+    fn the_next_pod_is_that_of_the_ordinal_in_motion(
+        #[case] phase: Phase,
+        #[case] locations: [Location; 3],
+        #[case] expected: &str,
+    ) {
+        let ordinals = (0..)
+            .zip(locations)
+            .map(|(ordinal, location)| OrdinalRecord {
+                ordinal,
+                location,
+                ..OrdinalRecord::default()
+            });
+        let record = StatefulSetMigrationStatus {
+            phase: Some(phase),
+            window: Some(Window {
+                start: 0,
+                replicas: 3,
+                had_ordinals: true,
+            }),
+            ordinals: ordinals.collect(),
+            ..StatefulSetMigrationStatus::default()
+        };
+        let pod = next_pod(&spec(&json!({})), &record);
+        assert_eq!(pod.as_deref(), Some(expected));
+    }
 }

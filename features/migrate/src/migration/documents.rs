@@ -1,5 +1,7 @@
 //! The objects of one cluster that concern a run, as its API server gives them.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::ConfigMap;
 use serde_json::Value;
 
@@ -32,6 +34,10 @@ pub struct Documents {
     pub capture: Option<Value>,
     /// PodDisruptionBudgets.
     pub budgets: Vec<Value>,
+    /// When they had all been read, by the clock of the process; none: when the decision is made.
+    pub read_at: Option<Duration>,
+    /// Whether the API server has answered with them; false: they are from the caches.
+    pub is_live: bool,
 }
 
 impl Documents {

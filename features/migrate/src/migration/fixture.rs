@@ -149,7 +149,10 @@ pub(super) fn node(instance: &str, disks: &[&str]) -> NodeState {
 
 /// Ordinal 0 has moved; ordinal 1 runs in the source.
 pub(super) fn running() -> Observation {
-    let mut all = Observation::default();
+    let mut all = Observation {
+        is_live: true,
+        ..Observation::default()
+    };
     let of_ordinal_2 = PodState {
         claims: vec!["data-web-2".to_owned()],
         ..pod("pod-2", "set-source")

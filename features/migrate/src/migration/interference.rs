@@ -137,6 +137,8 @@ impl Run<'_> {
     /// |------------------------|-------------------|-------------------------------|----------|
     /// | the old cluster runs it | must             | may                           | must not |
     /// | the new cluster runs it | must not         | may                           | must     |
+    ///
+    /// Before the claims of the source are restored, the operator itself narrows a source that was widened.
     fn may_run(&self, side: Side, record: &OrdinalRecord) -> (bool, bool) {
         let (release, grow) = match self.direction {
             Direction::Forward => (StepName::Release, StepName::Grow),
@@ -148,7 +150,8 @@ impl Run<'_> {
         if at.is_rollback() != (self.direction == Direction::Back) {
             return (true, true); // the direction has just changed: the record has no step of it yet
         }
-        if at == change || self.has_intent(change) {
+        let is_narrowed = !is_old && at == StepName::RUnfence;
+        if at == change || self.has_intent(change) || is_narrowed {
             return (true, true);
         }
         let has_changed = at > change;

@@ -90,7 +90,7 @@ pub enum Next {
 /// | no                                 | yes               | any         | any           | its handover        |
 /// | no                                 | no                | any         | none          | complete            |
 /// | no                                 | no                | yes         | any           | paused              |
-/// | no                                 | no                | no          | over the limit | limit reached      |
+/// | no                                 | no                | no          | over the limit | limit reached, but for dormant claims |
 /// | no                                 | no                | no          | any           | its gate            |
 ///
 /// An ordinal is in motion from the release on. Until then, a pause and the limit still stop it. A rollback that
@@ -123,7 +123,7 @@ pub fn next(moves: &Moves<'_>) -> Next {
     if moves.is_paused {
         return Next::Paused;
     }
-    if moves.is_limit_reached() {
+    if !moves.is_dormant(record.ordinal) && moves.is_limit_reached() {
         return Next::LimitReached;
     }
     moves.hand_over(record)
@@ -327,7 +327,6 @@ impl Moves<'_> {
         claims: &'h [HandoverClaim],
         context: &'h Context,
     ) -> Handover<'h> {
-        let is_forward = self.direction == Direction::Forward;
         Handover {
             direction: self.direction,
             ordinal: record.ordinal,
@@ -339,11 +338,7 @@ impl Moves<'_> {
             is_orphaned: self.is_orphaned(),
             has_left: self.has_left(record),
             pod_uid: self.released_pod(record),
-            node: record
-                .node
-                .as_ref()
-                .filter(|_| is_forward)
-                .map(|node| &*node.name),
+            node: record.node.as_ref().map(|node| &*node.name),
             boot_id: record
                 .node
                 .as_ref()

@@ -301,6 +301,11 @@ pub struct Observation {
     pub disks: BTreeMap<String, DiskRead>,
     /// Snapshots by ordinal.
     pub snapshots: BTreeMap<i32, SnapshotRead>,
+    /// When the objects of both clusters had been read, by the clock of the process; none: when the decision is
+    /// made.
+    pub read_at: Option<Duration>,
+    /// Whether the API servers have answered with these objects; false: some are from the caches.
+    pub is_live: bool,
 }
 
 impl Observation {

@@ -79,12 +79,16 @@ impl<'a> PreviewedRun<'a> {
             retry: begun.observed_retry,
             ..known.spec.clone()
         };
+        let mut record = StatefulSetMigrationStatus {
+            phase: Some(Phase::FreezingSource),
+            ..begun.clone()
+        };
+        for ordinal in &mut record.ordinals {
+            ordinal.node = None; // the copies have no nodes of the source
+        }
         Self {
             copies: Copies::new(known, begun),
-            record: StatefulSetMigrationStatus {
-                phase: Some(Phase::FreezingSource),
-                ..begun.clone()
-            },
+            record,
             known,
             spec,
             memory: Memory::default(),

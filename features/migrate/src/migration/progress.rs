@@ -11,7 +11,8 @@ use super::handover::Direction;
 /// The record of an ordinal whose handover is now at `step`; none: it has arrived.
 ///
 /// A time is written once, in the pass that first sees its evidence. An ordinal that arrives gets the lengths
-/// of its parts, so what a later move writes does not mix with it.
+/// of its parts, so what a later move writes does not mix with it. One that turns back on its way keeps the begin
+/// of its downtime alone.
 #[must_use]
 pub fn advanced(
     record: &OrdinalRecord,
@@ -24,9 +25,18 @@ pub fn advanced(
         next.step = step; // a closed gate: nothing has moved yet
         return next;
     }
+    let goes_back = direction == Direction::Back && !record.step.is_some_and(StepName::is_rollback);
     if record.location != Location::Moving {
         next.times = MoveTimes::default();
         next.attempts = 0;
+    } else if goes_back {
+        next.times = MoveTimes {
+            unready: next.times.unready.take(),
+            ..MoveTimes::default()
+        };
+    }
+    if goes_back {
+        next.node = None; // it is of the source
     }
     let points = points(direction);
     let times = &mut next.times;
@@ -309,6 +319,23 @@ mod tests {
         let back = advanced(&moved, Direction::Back, Some(StepName::RRelease), time(9));
         assert_eq!(reached(&back), Vec::<&str>::new());
         assert_eq!(back.segments, moved.segments);
+    }
+
+    #[test]
+    fn an_ordinal_that_turns_back_forgets_its_way_there() {
+        let mut there = advanced(
+            &waiting(),
+            Direction::Forward,
+            Some(StepName::Attach),
+            time(1),
+        );
+        there.node = Some(api::migrate::NodeRecord::default());
+        there.times.unready = Some(MicroTime(time(1)));
+        let back = advanced(&there, Direction::Back, Some(StepName::RDetach), time(5));
+        assert_eq!(reached(&back), ["released", "gone"]);
+        assert_eq!(back.node, None);
+        assert_eq!(back.times.released, Some(MicroTime(time(5))));
+        assert_eq!(back.times.unready, there.times.unready);
     }
 
     #[rstest]

@@ -71,9 +71,12 @@ pub struct Translation<'a> {
     pub zones: &'a BTreeMap<String, String>,
     /// The names of PersistentVolumes at the destination that are not of this run.
     pub foreign_volumes: &'a BTreeSet<String>,
+    /// The names of those that this run has made, by claim: they stay, whatever foreign ones come or go.
+    pub own_volumes: &'a BTreeMap<String, String>,
 }
 
-/// Translates a capture. Translating it again gives the same, as long as no foreign volume comes or goes.
+/// Translates a capture. Translating it again gives the same; until the volumes are recorded, as long as no foreign
+/// one comes or goes.
 ///
 /// # Errors
 /// The capture has something that cannot move.
@@ -154,8 +157,9 @@ fn translated(
         name: claim.name(),
     };
     let is_foreign = translation.foreign_volumes.contains(volume.name());
+    let own = translation.own_volumes.get(claim.name()).cloned();
     let target = PairTarget {
-        volume: &volume_name(volume.name(), is_foreign, &of_volume),
+        volume: &own.unwrap_or_else(|| volume_name(volume.name(), is_foreign, &of_volume)),
         claim: claim.name(),
         zone: translation.zones.get(disk).map_or("", String::as_str),
     };

@@ -17,6 +17,9 @@ pub(super) enum Consequence {
     Fail,
 }
 
+/// The status with which an API server refuses a login.
+const UNAUTHORIZED: &str = "401";
+
 /// What a call goes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Callee {
@@ -30,8 +33,9 @@ enum Callee {
 /// | own cluster   | a change that came too late                  | decide again, then fail |
 /// | own cluster   | any other                                    | fail                    |
 /// | other cluster | a change that came too late                  | decide again, then fail |
+/// | other cluster | a change that is denied, but not the login; one that is invalid | stall: ChangeRefused |
 /// | other cluster | denied                                       | stall: AuthFailed       |
-/// | other cluster | invalid                                      | fail                    |
+/// | other cluster | a read that is invalid                       | fail                    |
 /// | other cluster | any other                                    | stall: ClusterUnreachable |
 /// | EC2           | denied                                       | stall: Ec2Denied        |
 /// | EC2           | invalid                                      | fail                    |
@@ -48,7 +52,15 @@ pub(super) fn consequence(call: &FailedCall, error: &CallError, is_repeated: boo
             Consequence::DecideAgain
         };
     }
+    let is_change = matches!(call, FailedCall::Write(_));
+    let is_login = error.code.as_deref() == Some(UNAUTHORIZED);
     match (callee, error.class) {
+        (Callee::OtherCluster, Class::Denied) if is_change && !is_login => {
+            Consequence::Stall(StallReason::ChangeRefused)
+        }
+        (Callee::OtherCluster, Class::Invalid) if is_change => {
+            Consequence::Stall(StallReason::ChangeRefused)
+        }
         (Callee::OwnCluster, _) | (_, Class::Invalid | Class::Deposed) => Consequence::Fail,
         (Callee::OtherCluster, Class::Denied) => Consequence::Stall(StallReason::AuthFailed),
         (Callee::OtherCluster, _) => Consequence::Stall(StallReason::ClusterUnreachable),
@@ -101,6 +113,7 @@ mod tests {
     use super::*;
 
     const AUTH_FAILED: Consequence = Consequence::Stall(StallReason::AuthFailed);
+    const REFUSED: Consequence = Consequence::Stall(StallReason::ChangeRefused);
     const UNREACHABLE: Consequence = Consequence::Stall(StallReason::ClusterUnreachable);
     const EC2_DENIED: Consequence = Consequence::Stall(StallReason::Ec2Denied);
     const EC2_UNAVAILABLE: Consequence = Consequence::Stall(StallReason::Ec2Unavailable);
@@ -157,9 +170,11 @@ mod tests {
     #[case::too_late(create(), Class::Stale, false, Consequence::DecideAgain)]
     #[case::exists(create(), Class::AlreadyExists, false, Consequence::DecideAgain)]
     #[case::too_late_again(create(), Class::Conflict, true, Consequence::Fail)]
-    #[case::login(create(), Class::Denied, false, AUTH_FAILED)]
+    #[case::quota_or_permission(create(), Class::Denied, false, REFUSED)]
+    #[case::admission(create(), Class::Invalid, false, REFUSED)]
+    #[case::read_is_denied(documents(), Class::Denied, false, AUTH_FAILED)]
     #[case::away(create(), Class::Unreachable, false, UNREACHABLE)]
-    #[case::refused(create(), Class::Invalid, false, Consequence::Fail)]
+    #[case::own_cluster_refuses(store(), Class::Invalid, false, Consequence::Fail)]
     #[case::own_cluster(
         FailedCall::Read(Read::Migration),
         Class::Denied,
@@ -189,5 +204,14 @@ mod tests {
     ) {
         let error = CallError::new(class, "why");
         assert_eq!(consequence(&call, &error, is_repeated), expected);
+    }
+
+    #[test]
+    fn a_refused_login_of_a_change_is_no_refused_change() {
+        let error = CallError {
+            code: Some("401".to_owned()),
+            ..CallError::new(Class::Denied, "why")
+        };
+        assert_eq!(consequence(&create(), &error, false), AUTH_FAILED);
     }
 }

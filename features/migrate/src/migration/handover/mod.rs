@@ -179,6 +179,11 @@ impl<'a> Handover<'a> {
         self.observation.cluster(self.direction.to())
     }
 
+    /// When the objects of both clusters had been read.
+    fn read_at(&self) -> Duration {
+        self.observation.read_at.unwrap_or(self.elapsed)
+    }
+
     fn namespace(&self, side: Side) -> &'a str {
         match side {
             Side::Source => self.source_namespace,
@@ -318,7 +323,7 @@ impl<'a> Handover<'a> {
 /// |---------------------|---------------------|----------------------------------------------------------|
 /// | yes                 | no                  | back: protect; then release; the caller has checked the gate |
 /// | no                  | no                  | gone, detach, fence, confirm, snapshot, unclean, retag, unfence, grow, in this order |
-/// | no                  | yes                 | forward: fence; then attach, ready                       |
+/// | no                  | yes                 | forward: fence, back: unfence; then attach, ready        |
 /// | yes                 | yes                 | fenced: attach, ready; else hold: two windows overlap    |
 pub fn next(handover: &Handover<'_>) -> Decision {
     match (handover.is_released(), handover.is_grown()) {
@@ -334,13 +339,14 @@ pub fn next(handover: &Handover<'_>) -> Decision {
         (false, true) => overlap(handover),
         // A disk that is already there proves the detach, but not the fence.
         (true, true) => {
-            let fenced = handover
-                .direction
-                .pick(fence::next(handover), Decision::Done);
-            if fenced == Decision::Done {
+            let handed_over = match handover.direction {
+                Direction::Forward => fence::next(handover),
+                Direction::Back => unfence::next(handover),
+            };
+            if handed_over == Decision::Done {
                 attach::next(handover)
             } else {
-                fenced
+                handed_over
             }
         }
         (true, false) => {

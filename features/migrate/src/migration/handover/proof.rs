@@ -57,7 +57,7 @@ impl Proof {
             proof.fenced_since = None;
             proof.confirmed.clear();
         } else if proof.fenced_since.is_none() {
-            proof.fenced_since = Some(handover.elapsed);
+            proof.fenced_since = Some(handover.read_at());
         }
         for claim in handover.claims {
             let earliest = proof.earliest_confirmation(&claim.disk);
@@ -84,7 +84,7 @@ impl Proof {
         let unused_since = *self
             .unused_since
             .entry(disk.clone())
-            .or_insert(handover.elapsed);
+            .or_insert(handover.read_at());
         match read {
             Some(read) if read.began >= unused_since && is_free => {
                 self.first_free.entry(disk.clone()).or_insert(read.began);

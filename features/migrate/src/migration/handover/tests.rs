@@ -480,6 +480,13 @@ fn back_goes_step_by_step(#[case] observation: Observation, #[case] expected: &s
     let unbound = ClaimState { is_bound: false, ..live_claim("new", "pv-source") };
     all.source.claims.insert(CLAIM.into(), unbound);
 })]
+#[case::a_widened_source_is_narrowed(
+    "act r-unfence: change spec.ordinals, spec.replicas of StatefulSet web in the source", |all: &mut Observation| {
+    all.source.set = Some(set("set-source", 1, 2));
+})]
+#[case::its_pod_goes_first("wait r-unfence PodTerminating", |all: &mut Observation| {
+    all.source.pods.insert("web-1".into(), pod("pod-new", "set-source"));
+})]
 #[case::a_terminating_tombstone_is_awaited("wait r-unfence DeletionPending", |all: &mut Observation| {
     let leaving = ClaimState { is_terminating: true, ..tombstone() };
     all.source.claims.insert(CLAIM.into(), leaving);
@@ -573,6 +580,48 @@ fn a_disk_that_was_not_detached_cleanly_is_held(
 ) {
     let leaving = changed(released(), change);
     assert_eq!(summary(&decide_after_leaving(leaving, &FORWARD)), expected);
+}
+
+#[rstest]
+#[case::by_live_reads(true, "hold UncleanDetach")]
+#[case::by_caches_of_different_age(false, GROW)]
+fn a_mounted_disk_without_attachment_needs_live_reads(
+    #[case] is_live: bool,
+    #[case] expected: &str,
+) {
+    let leaving = changed(released(), |all| {
+        node_of_pod(all).mounted = vec![DISK.into()];
+        all.source.attachments.clear();
+        all.is_live = is_live;
+    });
+    assert_eq!(summary(&decide_after_leaving(leaving, &FORWARD)), expected);
+}
+
+#[test]
+fn a_node_that_was_deleted_unseen_is_unclean() {
+    let without_nodes = |all: Observation| changed(all, |all| all.source.nodes.clear());
+    let confirmed = with_read(fenced(), read(23, &[]));
+    let passes = [(20, free()), (21, fenced()), (24, confirmed)];
+    let passes = passes.map(|(at, all)| (at, without_nodes(all)));
+    assert_eq!(
+        summary(&decide_after(&passes, &FORWARD)),
+        "hold UncleanDetach"
+    );
+}
+
+#[test]
+fn a_disk_is_unused_since_the_objects_were_read() {
+    let read_before_the_decision = changed(let_go(), |all| {
+        all.read_at = Some(at(18));
+        all.disks.insert(DISK.into(), read(19, &[]));
+    });
+    let fence = "act fence: delete PersistentVolumeClaim data-web-1 in the source";
+    assert_eq!(summary(&decide(&read_before_the_decision, &FORWARD)), fence);
+    let read_after_the_disk = changed(read_before_the_decision, |all| all.read_at = Some(at(20)));
+    assert_eq!(
+        summary(&decide(&read_after_the_disk, &FORWARD)),
+        "read vol-1"
+    );
 }
 
 #[test]

@@ -7,7 +7,6 @@ use api::migrate::HoldReason;
 
 use super::{Handover, detach};
 use crate::migration::decision::Decision;
-use crate::migration::observation::NodeState;
 
 /// Why a detach was not clean, as far as this observation shows it. Only the node that the pod has left counts.
 ///
@@ -16,6 +15,8 @@ use crate::migration::observation::NodeState;
 /// | yes                               | gone, not Ready, or out of service             | unclean           |
 /// | any                               | has a disk mounted, no VolumeAttachment exists | unclean           |
 /// | any                               | any other                                      | nothing           |
+///
+/// Two caches may be of different ages, so the second row needs live reads.
 pub(super) fn seen(handover: &Handover<'_>) -> Option<String> {
     let name = handover.node.filter(|_| handover.is_released())?;
     let node = handover.from().nodes.get(name);
@@ -30,7 +31,11 @@ pub(super) fn seen(handover: &Handover<'_>) -> Option<String> {
     if let Some(failed) = failed.filter(|_| is_used) {
         return Some(format!("node {name} {failed} while it had a disk"));
     }
-    let mounted = handover.claims.iter().find(|claim| {
+    let claims = handover
+        .claims
+        .iter()
+        .filter(|_| handover.observation.is_live);
+    let mounted = claims.into_iter().find(|claim| {
         let is_mounted = node.is_some_and(|node| node.mounted.contains(&claim.disk));
         is_mounted && !has_attachment(handover, &claim.disk)
     })?;
@@ -48,11 +53,13 @@ fn has_attachment(handover: &Handover<'_>, disk: &str) -> bool {
     })
 }
 
-/// What a process that has just started cannot have seen: the node was restarted, or was not Ready, since the
+/// What a process that has just started cannot have seen: the node was deleted, restarted, or not Ready since the
 /// release.
 pub(super) fn missed(handover: &Handover<'_>) -> Option<String> {
     let name = handover.node.filter(|_| handover.is_released())?;
-    let node: &NodeState = handover.from().nodes.get(name)?;
+    let Some(node) = handover.from().nodes.get(name) else {
+        return Some(format!("node {name} was deleted after the release"));
+    };
     let recorded = handover.boot_id.filter(|_| !node.boot_id.is_empty());
     if recorded.is_some_and(|boot_id| boot_id != node.boot_id) {
         return Some(format!("node {name} was restarted after the release"));

@@ -1,5 +1,5 @@
 //! Back in the source, the claims of the ordinal get their disks again. Only while the window of the source
-//! excludes the ordinal.
+//! excludes the ordinal, and its pod is gone there.
 
 use api::migrate::{HoldReason, StallReason, StepName};
 use serde_json::json;
@@ -9,11 +9,30 @@ use crate::migration::decision::{Change, Decision, ObjectKind, first_unfinished}
 use crate::migration::observation::{Side, VolumePhase, VolumeState};
 
 /// The first claim that is not restored decides. Forwards, the claims of the destination exist already.
+///
+/// A pod that somebody has made the source run anyway is Pending on a tombstone: it must go first, so that it gets
+/// the disk only when EC2 was asked again.
 pub(super) fn next(handover: &Handover<'_>) -> Decision {
     if handover.direction == Direction::Forward {
         return Decision::Done;
     }
-    first_unfinished(handover.claims.iter().map(|claim| one(handover, claim)))
+    let unfinished = first_unfinished(handover.claims.iter().map(|claim| one(handover, claim)));
+    if unfinished == Decision::Done {
+        return Decision::Done;
+    }
+    let side = Side::Source;
+    let narrow = handover
+        .window_without(side)
+        .filter(|_| handover.is_grown());
+    if let Some(change) = handover.set_window(side, narrow) {
+        return handover.step(StepName::RUnfence, change);
+    }
+    let pod = handover.pod(handover.ordinal);
+    if handover.observation.cluster(side).pods.contains_key(&pod) {
+        let detail = format!("pod {pod} in the source has not ended yet");
+        return handover.wait(StepName::RUnfence, StallReason::PodTerminating, detail);
+    }
+    unfinished
 }
 
 /// | claim of the source    | its volume                   | so                                          |

@@ -167,6 +167,8 @@ impl ApiServer {
                 .cloned(),
             capture: self.get(ObjectKind::Secret, capture).cloned(),
             budgets: Vec::new(),
+            read_at: None,
+            is_live: true,
         }
     }
 }

@@ -88,17 +88,16 @@ impl Moves<'_> {
         }
     }
 
-    /// Records the pod that is to go and, forward, its node: the evidence of the later steps is about them.
+    /// Records the pod that is to go, and its node: the evidence of the later steps is about them.
     pub(super) fn remember_pod(&self, record: &mut OrdinalRecord) {
         let cluster = self.observation.cluster(self.direction.from());
         let name = format!("{}-{}", self.spec.stateful_set_name, record.ordinal);
         let pod = cluster.pods.get(&name);
         let uid = pod.map(|pod| pod.version.uid.clone());
-        if self.direction == Direction::Back {
-            record.dest_pod_uid = uid;
-            return;
+        match self.direction {
+            Direction::Forward => record.source_pod_uid = uid,
+            Direction::Back => record.dest_pod_uid = uid,
         }
-        record.source_pod_uid = uid;
         record.node = pod.and_then(|pod| pod.node.as_ref()).map(|name| {
             let node = cluster.nodes.get(name);
             NodeRecord {

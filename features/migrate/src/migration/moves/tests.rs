@@ -218,6 +218,17 @@ fn the_limit_counts_ordinals_at_the_destination(
     assert_eq!(summary(&decide(&case)), expected);
 }
 
+#[test]
+fn the_limit_does_not_stop_dormant_claims() {
+    let case = Case {
+        spec: json!({"ordinalLimit": 3}),
+        record: with_dormant([Location::Destination; 3], Location::Source),
+        observation: well((3, 0), (0, 3)),
+        ..case()
+    };
+    assert_ne!(summary(&decide(&case)), "limit");
+}
+
 #[rstest]
 #[case::before_the_ordinal(record(Location::Source, StepName::Gate), (0, 1), "hold SourceWidened")]
 #[case::before_the_fence(record(Location::Moving, StepName::Gone), (0, 1), "hold SourceWidened")]
@@ -411,6 +422,21 @@ fn the_release_records_the_pod_and_its_node() {
     };
     assert_eq!(record.source_pod_uid.as_deref(), Some("pod"));
     assert_eq!(record.node.map(|node| node.name).as_deref(), Some("node-a"));
+}
+
+#[test]
+fn the_way_back_records_the_node_of_the_destination() {
+    let mut case = Case {
+        direction: Direction::Back,
+        ..case()
+    };
+    case.record.ordinals[0].node = Some(api::migrate::NodeRecord::default());
+    let pod = case.observation.destination.pods.get_mut("web-0");
+    pod.expect("it runs").node = Some("node-d".into());
+    let Next::Ordinal { record, .. } = decide(&case) else {
+        panic!("it releases");
+    };
+    assert_eq!(record.node.map(|node| node.name).as_deref(), Some("node-d"));
 }
 
 #[test]

@@ -37,6 +37,7 @@ pub(super) struct CaptureKey {
     pub(super) ordinals: BTreeSet<i32>,
     pub(super) zones: BTreeMap<String, String>,
     pub(super) foreign_volumes: BTreeSet<String>,
+    pub(super) own_volumes: BTreeMap<String, String>,
 }
 
 impl Pass<'_> {
@@ -93,6 +94,7 @@ impl Pass<'_> {
             ordinals: self.record.ordinals.iter().map(|one| one.ordinal).collect(),
             zones: self.zones(),
             foreign_volumes: self.foreign_volumes(),
+            own_volumes: self.own_volumes(),
         }
     }
 
@@ -123,6 +125,7 @@ impl Pass<'_> {
             ordinals: &key.ordinals,
             zones: &key.zones,
             foreign_volumes: &key.foreign_volumes,
+            own_volumes: &key.own_volumes,
         };
         let rendered = rendered(packed.capture(), &translation).map_err(|refusal| {
             let message = format!(
@@ -174,6 +177,13 @@ impl Pass<'_> {
             .flat_map(|ordinal| &ordinal.claims);
         let zones = claims.filter_map(|claim| Some((claim.volume_id.clone(), claim.zone.clone()?)));
         zones.collect()
+    }
+
+    fn own_volumes(&self) -> BTreeMap<String, String> {
+        let ordinals = self.record.ordinals.iter();
+        let claims = ordinals.flat_map(|ordinal| &ordinal.claims);
+        let made = claims.filter_map(|claim| Some((claim.name.clone(), claim.dest_pv.clone()?)));
+        made.collect()
     }
 
     fn foreign_volumes(&self) -> BTreeSet<String> {

@@ -242,6 +242,8 @@ impl<'a> Pass<'a> {
             destination: input.destination.state(&identity),
             disks: input.disks.clone(),
             snapshots: input.snapshots.clone(),
+            read_at: input.source.read_at.max(input.destination.read_at),
+            is_live: input.source.is_live && input.destination.is_live,
         };
         let mut memory = input.memory.clone();
         if input.source.set.is_some() {

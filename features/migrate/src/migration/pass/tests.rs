@@ -304,6 +304,28 @@ fn a_window_that_was_set_back_ends_its_hold(
     assert_eq!(summary(&plan), expected);
 }
 
+#[rstest]
+#[case::before_an_ordinal_moves(Phase::FreezingSource)]
+#[case::after_all_have_moved(Phase::Finalizing)]
+fn a_pause_stops_a_run_without_an_ordinal_in_motion(#[case] phase: Phase) {
+    let mut setting = Setting::new(&json!({}), record(None));
+    setting.record.phase = Some(phase);
+    let paused = |is_paused, is_deleting| {
+        let input = PassInput {
+            is_deleting,
+            is_paused,
+            ..setting.pass_input(0)
+        };
+        plan(&input).next == Next::Paused
+    };
+    assert!(paused(true, false));
+    assert!(!paused(false, false));
+    // A deletion ends either phase.
+    assert!(!paused(true, true));
+    setting.spec.paused = true;
+    assert_eq!(plan(&setting.pass_input(0)).next, Next::Paused);
+}
+
 #[test]
 fn a_pause_before_the_checks_records_nothing() {
     let mut setting = Setting::new(&json!({"paused": true}), record(None));

@@ -52,6 +52,7 @@ impl Copies {
             attachments: Vec::new(),
             nodes,
             budgets: Vec::new(),
+            read_at: None,
             ..documents.clone()
         };
         let window = record.window.unwrap_or_default();
