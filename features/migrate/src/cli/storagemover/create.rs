@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use api::migrate::names::VOLUME_ID;
-use engine::ApiError;
 use engine::cli::Failure;
+use engine::{ApiError, Classified as _};
 use k8s_openapi::api::core::v1::{PersistentVolume, PersistentVolumeClaim};
+use kernel::Class;
+use kube::api::ApiResource;
 use serde_json::Value;
 
 use super::Mover;
@@ -25,12 +26,13 @@ pub(super) async fn create(
     cluster: &UserCluster,
     translated: &TranslatedPair,
 ) -> Result<Result<(), String>, Failure> {
-    let why = match made(mover, cluster, translated).await {
+    let mut created = Vec::new();
+    let why = match made(mover, cluster, translated, &mut created).await {
         Ok(None) => return Ok(Ok(())),
         Ok(Some(why)) => why,
         Err(error) => error.to_string(),
     };
-    let left = undo(cluster, translated).await;
+    let left = undo(cluster, created).await;
     Ok(Err(match left {
         Ok(()) => format!("{why}; what was made at the destination is removed again"),
         Err(error) => format!(
@@ -45,12 +47,26 @@ async fn made(
     mover: &Mover<'_>,
     cluster: &UserCluster,
     translated: &TranslatedPair,
+    created: &mut Vec<(ApiResource, Target)>,
 ) -> Result<Option<String>, ApiError> {
     let pair = &translated.pair;
-    let (volume, claim) = (pair.volume.value(), pair.claim.value());
     // The volume first: a claim without its volume might be bound to another one.
-    calls::create(cluster, &calls::resource::<PersistentVolume>(), volume).await?;
-    calls::create(cluster, &calls::resource::<PersistentVolumeClaim>(), claim).await?;
+    let both = [
+        (
+            ObjectKind::Volume,
+            calls::resource::<PersistentVolume>(),
+            pair.volume.value(),
+        ),
+        (
+            ObjectKind::Claim,
+            calls::resource::<PersistentVolumeClaim>(),
+            pair.claim.value(),
+        ),
+    ];
+    for (kind, resource, body) in both {
+        let answer = calls::create(cluster, &resource, body).await?;
+        created.push((resource, target(kind, &answer)));
+    }
     let started = mover.clock.elapsed();
     loop {
         let namespace = pair.claim.namespace();
@@ -69,29 +85,25 @@ async fn made(
     }
 }
 
-/// Deletes the claim, then the volume. Their policy keeps the disk.
-async fn undo(cluster: &UserCluster, translated: &TranslatedPair) -> Result<(), ApiError> {
-    let pair = &translated.pair;
-    let (namespace, name) = (pair.claim.namespace(), pair.claim.name());
-    let claim = calls::get::<PersistentVolumeClaim>(cluster, namespace, name).await?;
-    if let Some(target) = ours(ObjectKind::Claim, claim.as_ref(), translated) {
-        let resource = calls::resource::<PersistentVolumeClaim>();
-        calls::delete(cluster, &resource, &target).await?;
-    }
-    let volume = calls::get::<PersistentVolume>(cluster, None, pair.volume.name()).await?;
-    if let Some(target) = ours(ObjectKind::Volume, volume.as_ref(), translated) {
-        calls::delete(cluster, &calls::resource::<PersistentVolume>(), &target).await?;
+/// Deletes what was created, the claim first. Their policy keeps the disk.
+async fn undo(cluster: &UserCluster, created: Vec<(ApiResource, Target)>) -> Result<(), ApiError> {
+    for (resource, target) in created.into_iter().rev() {
+        match calls::delete(cluster, &resource, &target).await {
+            Err(error) if !matches!(error.class(), Class::NotFound | Class::Stale) => {
+                return Err(error);
+            }
+            Ok(()) | Err(_) => {} // deleted, or no longer the one that was created
+        }
     }
     Ok(())
 }
 
-/// The object as the target of a deletion, if it is what we made: it names our disk. Its version may change
-/// while Kubernetes binds it, so the UID alone counts.
-fn ours(kind: ObjectKind, live: Option<&Value>, translated: &TranslatedPair) -> Option<Target> {
-    let metadata = &live?["metadata"];
-    let is_ours = metadata["annotations"][VOLUME_ID] == translated.id.as_str();
+/// A created object as the target of a deletion. Its version changes while Kubernetes binds it, so its UID alone
+/// counts; an object of that name that somebody else has created has another one.
+fn target(kind: ObjectKind, created: &Value) -> Target {
+    let metadata = &created["metadata"];
     let own = |field: &str| metadata[field].as_str().map(str::to_owned);
-    is_ours.then(|| Target {
+    Target {
         kind,
         namespace: own("namespace"),
         name: own("name").unwrap_or_default(),
@@ -99,35 +111,29 @@ fn ours(kind: ObjectKind, live: Option<&Value>, translated: &TranslatedPair) -> 
             uid: own("uid").unwrap_or_default(),
             version: String::new(),
         },
-    })
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use rstest::rstest;
     use serde_json::json;
 
     use super::*;
-    use crate::translate::Document;
-    use crate::translate::pair::Pair;
-    use crate::translate::volume_id::VolumeId;
 
-    #[rstest]
-    #[case::what_we_made(Some(json!({VOLUME_ID: "vol-0a1b2c3d"})), true)]
-    #[case::of_another_disk(Some(json!({VOLUME_ID: "vol-0a1b2c3e"})), false)]
-    #[case::of_somebody_else(Some(json!({})), false)]
-    #[case::nothing(None, false)]
-    fn only_what_was_made_is_removed(#[case] annotations: Option<Value>, #[case] expected: bool) {
-        let metadata = json!({"metadata": {"name": "a"}});
-        let translated = TranslatedPair {
-            pair: Pair {
-                volume: Document::read(metadata.clone()).unwrap(),
-                claim: Document::read(metadata).unwrap(),
-            },
-            id: VolumeId::parse("vol-0a1b2c3d").unwrap(),
+    #[test]
+    fn what_was_created_is_removed_by_its_uid() {
+        let created = json!({"metadata": {
+            "namespace": "shop", "name": "data", "uid": "u", "resourceVersion": "7",
+        }});
+        let target = target(ObjectKind::Claim, &created);
+        assert_eq!(
+            (target.namespace.as_deref(), &*target.name),
+            (Some("shop"), "data")
+        );
+        let expected = Version {
+            uid: "u".to_owned(),
+            version: String::new(),
         };
-        let live = annotations.map(|annotations| json!({"metadata": {"name": "a", "uid": "u", "annotations": annotations}}));
-        let target = ours(ObjectKind::Volume, live.as_ref(), &translated);
-        assert_eq!(target.is_some(), expected);
+        assert_eq!(target.version, expected);
     }
 }

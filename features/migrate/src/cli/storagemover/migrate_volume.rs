@@ -52,16 +52,7 @@ pub(super) async fn migrate_volume(mover: &Mover<'_>) -> Result<Answer, Failure>
         }
     };
     let dest_namespace = mover.required(DEST_NAMESPACE);
-    let target = Arrival {
-        namespace: calls::get::<Namespace>(&clusters.destination, None, dest_namespace).await?,
-        claim: calls::get::<PersistentVolumeClaim>(
-            &clusters.destination,
-            Some(dest_namespace),
-            translated.pair.claim.name(),
-        )
-        .await?,
-        volumes,
-    };
+    let target = Arrival::read(&clusters.destination, dest_namespace, &translated).await?;
     obstacles.extend(target.obstacles(dest_namespace, &translated));
     if !obstacles.is_empty() {
         return Ok(refused(obstacles.join("\n")));
@@ -140,6 +131,19 @@ struct Arrival {
 }
 
 impl Arrival {
+    async fn read(
+        destination: &UserCluster,
+        namespace: &str,
+        translated: &TranslatedPair,
+    ) -> Result<Self, Failure> {
+        let claim = translated.pair.claim.name();
+        Ok(Self {
+            namespace: calls::get::<Namespace>(destination, None, namespace).await?,
+            claim: calls::get::<PersistentVolumeClaim>(destination, Some(namespace), claim).await?,
+            volumes: calls::list::<PersistentVolume>(destination, None).await?,
+        })
+    }
+
     /// Why a pair cannot arrive.
     fn obstacles(&self, namespace: &str, translated: &TranslatedPair) -> Vec<String> {
         let mut all = Vec::new();
@@ -181,6 +185,13 @@ async fn moved(
     if let Some(waiting) = why_not {
         let remark = format!("{waiting}; nothing was written. Run the command again.");
         return Ok(Answer::table(&[], Vec::new(), Outcome::InProgress).with_remark(remark));
+    }
+    // Somebody else may have moved the disk while this waited for it.
+    let namespace = mover.required(DEST_NAMESPACE);
+    let target = Arrival::read(&clusters.destination, namespace, translated).await?;
+    let obstacles = target.obstacles(namespace, translated);
+    if !obstacles.is_empty() {
+        return Ok(refused(obstacles.join("\n")));
     }
     clusters.destination.allow_writes();
     if let Err(why) = create(mover, &clusters.destination, translated).await? {
