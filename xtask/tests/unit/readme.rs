@@ -10,7 +10,7 @@ fn each_example_in_the_readme_is_a_part_of_examples() {
     let readme = fs::read_to_string(root.join("README.md")).unwrap();
     let examples = examples(&root.join("examples"));
     let shown: Vec<_> = readme.split("```yaml\n").skip(1).collect();
-    assert_eq!(shown.len(), 2, "one a feature");
+    assert_eq!(shown.len(), 3, "one a feature");
     for block in shown {
         let (yaml, _) = block.split_once("```").unwrap();
         assert!(examples.contains(yaml), "not in examples/:\n{yaml}");

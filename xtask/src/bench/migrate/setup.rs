@@ -57,7 +57,7 @@ pub(super) struct MigrateSetup {
 
 /// A point in all logs.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+pub(super) struct LogMarks {
     source: Mark,
     destination: Mark,
     aws: u64,
@@ -249,9 +249,9 @@ impl MigrateSetup {
         self.aws(Method::POST, &path, Value::Null).map(drop)
     }
 
-    pub(super) fn now(&self) -> Result<Moment> {
+    pub(super) fn now(&self) -> Result<LogMarks> {
         let log = self.aws(Method::GET, &format!("log?since={}", u64::MAX), Value::Null)?;
-        Ok(Moment {
+        Ok(LogMarks {
             source: self.world.named_cluster(SOURCE).mark(),
             destination: self.world.named_cluster(DESTINATION).mark(),
             aws: log["last"].as_u64().unwrap_or_default(),
@@ -259,7 +259,7 @@ impl MigrateSetup {
     }
 
     /// What all logs show since then.
-    pub(super) async fn logs(&self, since: Moment) -> Result<Logs> {
+    pub(super) async fn logs(&self, since: LogMarks) -> Result<Logs> {
         let plane = |name: &str| self.world.named_cluster(name).control_plane();
         let path = format!("log?since={}", since.aws);
         let mut log = self.aws(Method::GET, &path, Value::Null)?;
