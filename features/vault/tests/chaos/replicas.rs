@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::stories::{Crew, Plan, rule, tell};
 use api::vault::VaultPolicy;
-use reqwest::Method;
 use serde_json::{Value, json};
 use testkit::fault_proxy::Logged;
 use testkit::{Result, eventually_within, is};
@@ -60,7 +59,8 @@ async fn more(edits: &Cell<usize>, count: usize) -> Result<()> {
 /// The writes of policies so far. Each replica has a token of its own.
 fn writes(crew: &Crew) -> Vec<Logged> {
     let mut all = crew.proxy.requests();
-    all.retain(|one| one.path.starts_with("/v1/sys/policies/") && one.method != Method::GET);
+    let is_read = |one: &Logged| matches!(one.method.as_str(), "GET" | "LIST");
+    all.retain(|one| one.path.starts_with("/v1/sys/policies/") && !is_read(one));
     all
 }
 
