@@ -34,8 +34,8 @@ impl std::fmt::Display for Use {
     }
 }
 
-/// The first use of `disk` that the cluster shows: by a pod with the claim, by a node, by a
-/// VolumeAttachment of its volume or of any other of the disk. The volume itself may be gone. `node` is the node of the ordinal's pod; if it is not known,
+/// The first use of `disk` that the cluster shows: by a pod with the claim, by a node, by a VolumeAttachment of its
+/// volume or of any other of the disk. The volume itself may be gone. `node` is that of the ordinal's pod. Without it,
 /// all nodes count.
 ///
 /// | scheduled pod | node names the disk | VolumeAttachment | result     |

@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinal_that_turns_back_forgets_its_way_there() {
+    fn an_ordinal_that_turns_back_has_new_times() {
         let mut there = advanced(
             &waiting(),
             Direction::Forward,

@@ -125,11 +125,7 @@ impl<'a> Sought<'a> {
         entries: &[Entry],
         span: impl RangeBounds<Timestamp>,
     ) -> Option<Timestamp> {
-        let found = entries.iter().filter(|entry| self.is(entry));
-        found
-            .map(|entry| entry.time)
-            .filter(|time| span.contains(time))
-            .min()
+        self.times(entries, span).min()
     }
 
     /// The last such write within `span`.
@@ -138,11 +134,17 @@ impl<'a> Sought<'a> {
         entries: &[Entry],
         span: impl RangeBounds<Timestamp>,
     ) -> Option<Timestamp> {
+        self.times(entries, span).max()
+    }
+
+    fn times(
+        &self,
+        entries: &[Entry],
+        span: impl RangeBounds<Timestamp>,
+    ) -> impl Iterator<Item = Timestamp> {
         let found = entries.iter().filter(|entry| self.is(entry));
-        found
-            .map(|entry| entry.time)
-            .filter(|time| span.contains(time))
-            .max()
+        let times = found.map(|entry| entry.time);
+        times.filter(move |time| span.contains(time))
     }
 }
 

@@ -236,7 +236,7 @@ fn our_tombstones_go(#[case] expected: &str, #[case] change: impl FnOnce(&mut Ob
         ownership: Ownership::Ours, ..live_claim("copied", "pv-new") };
     all.source.claims.insert("copied".into(), marked);
 })]
-fn the_source_keeps_no_way_to_a_disk_that_has_moved(
+fn the_source_names_no_disk_that_has_moved(
     #[case] expected: &str,
     #[case] change: impl FnOnce(&mut Observation),
 ) {

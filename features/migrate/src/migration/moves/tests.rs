@@ -425,7 +425,7 @@ fn the_release_records_the_pod_and_its_node() {
 }
 
 #[test]
-fn the_way_back_records_the_node_of_the_destination() {
+fn a_rollback_records_the_node_of_the_destination() {
     let mut case = Case {
         direction: Direction::Back,
         ..case()
